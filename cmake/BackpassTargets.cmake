@@ -1,0 +1,12 @@
+# SPDX-License-Identifier: Apache-2.0
+# Flags that every target of this project shares.
+include_guard(GLOBAL)
+
+add_library(backpass_flags INTERFACE)
+target_compile_features(backpass_flags INTERFACE cxx_std_20)
+# The bits of a result must not depend on what a compiler finds profitable: no fused multiply-add, no reassociation.
+target_compile_options(backpass_flags INTERFACE -ffp-contract=off -fno-fast-math)
+target_compile_options(backpass_flags INTERFACE -Wall -Wextra -Wpedantic -Wshadow $<$<COMPILE_LANGUAGE:CXX>:-Wnon-virtual-dtor>)
+if(BACKPASS_WERROR)
+  target_compile_options(backpass_flags INTERFACE -Werror)
+endif()

@@ -1,0 +1,12 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <string>
+
+namespace bp {
+
+// The instruction sets that the processor has and BACKPASS_MAX_ISA allows, best first: "AVX3,AVX2,SSE4". Throws for a
+// BACKPASS_MAX_ISA that names none.
+const std::string& instruction_sets();
+
+}  // namespace bp

@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+// `backpass explain OP ...`: the plan of a problem.
+#include "commands.h"
+#include "device_options.h"
+
+#include <fmt/format.h>
+
+#include <memory>
+
+namespace tools {
+
+namespace {
+
+struct ExplainArguments {
+  Problem problem;
+  DeviceOptions device;
+};
+
+int explain(ExplainArguments& arguments) {
+  Problem& problem = arguments.problem;
+  complete(problem);
+  const std::int32_t dtype = problem.dtypes.empty() ? (problem.kind == BP_CONVERT_WINNERS ? BP_I64 : BP_F32)
+                                                    : problem.dtypes.front();
+  const CreateResult created = try_create(problem, tensors(problem, dtype), arguments.device.create_options());
+  if (!created.op) throw UsageError(created.error);
+  std::size_t length = 0;
+  bp_operator_explain(created.op.get(), nullptr, 0, &length);
+  std::string text(length + 1, '\0');
+  bp_operator_explain(created.op.get(), text.data(), text.size(), nullptr);
+  text.resize(length);
+  fmt::print("{}", text);
+  return 0;
+}
+
+}  // namespace
+
+void add_explain(CLI::App& app, Command& chosen) {
+  CLI::App* command = app.add_subcommand(
+      "explain", "The plan of a problem: implementation, why faster ones refused, tables, bytes, workspace");
+  command->require_subcommand(1);
+  for (const std::string_view name : operator_names()) {
+    CLI::App* op = command->add_subcommand(std::string(name), "");
+    const auto arguments = std::make_shared<ExplainArguments>();
+    arguments->problem.kind = *operator_kind(name);
+    add_problem_options(*op, arguments->problem);
+    add_device_options(*op, arguments->device);
+    op->callback([arguments, &chosen] { chosen = [arguments] { return explain(*arguments); }; });
+  }
+}
+
+}  // namespace tools

@@ -1,0 +1,216 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "options.h"
+
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+
+#include <array>
+#include <charconv>
+#include <map>
+
+namespace tools {
+
+namespace {
+
+std::vector<std::string_view> split(std::string_view text, char separator) {
+  std::vector<std::string_view> parts;
+  for (;;) {
+    const std::size_t at = text.find(separator);
+    parts.push_back(text.substr(0, at));
+    if (at == std::string_view::npos) return parts;
+    text.remove_prefix(at + 1);
+  }
+}
+
+template <class Number>
+Number parse_number(std::string_view option, std::string_view text, std::string_view expected) {
+  Number value{};
+  std::string_view digits = text;
+  if (digits.size() > 1 && digits.front() == '+') digits.remove_prefix(1);
+  const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), value);
+  if (error != std::errc() || end != digits.data() + digits.size()) {
+    throw UsageError(fmt::format("{}: '{}' is not {}", option, text, expected));
+  }
+  return value;
+}
+
+template <class Number>
+std::vector<Number> parse_list(std::string_view option, std::string_view text, std::string_view expected) {
+  std::vector<Number> values;
+  for (const std::string_view part : split(text, ',')) values.push_back(parse_number<Number>(option, part, expected));
+  return values;
+}
+
+// "2=0:0.25:0.75,1:1": for every output its first index, then its weights.
+void parse_table(Problem& problem, std::string_view text) {
+  const std::size_t equals = text.find('=');
+  if (equals == std::string_view::npos) throw UsageError("--table: expected AXIS=first:weight:...,first:weight:...");
+  const auto axis = parse_number<std::int64_t>("--table", text.substr(0, equals), "an axis");
+  if (axis < 0 || axis >= BP_MAX_RANK) throw UsageError(fmt::format("--table: axis {}, expected 0 to 7", axis));
+  AxisTable table;
+  if (equals + 1 < text.size()) {
+    for (const std::string_view row : split(text.substr(equals + 1), ',')) {
+      const std::vector<std::string_view> parts = split(row, ':');
+      table.first.push_back(parse_number<std::int64_t>("--table", parts[0], "an index"));
+      table.count.push_back(static_cast<std::int64_t>(parts.size()) - 1);
+      for (std::size_t k = 1; k < parts.size(); ++k) {
+        table.weights.push_back(parse_number<double>("--table", parts[k], "a number"));
+      }
+    }
+  }
+  if (problem.tables.size() <= static_cast<std::size_t>(axis)) problem.tables.resize(static_cast<std::size_t>(axis) + 1);
+  problem.tables[static_cast<std::size_t>(axis)] = std::move(table);
+}
+
+// A refusal inside CLI11 carries our sentence.
+template <class F>
+auto as_validation(F&& f) {
+  return [f](const std::string& text) {
+    try {
+      f(text);
+    } catch (const UsageError& error) {
+      throw CLI::ValidationError(error.what());
+    }
+  };
+}
+
+class Adder {
+ public:
+  explicit Adder(CLI::App& command) : command_(command) {}
+
+  void ints(const std::string& option, Ints& target, const std::string& help) {
+    function(option, help, "N,N,...", [option, &target](const std::string& t) { target = parse_ints(option, t); });
+  }
+  void reals(const std::string& option, Reals& target, const std::string& help) {
+    function(option, help, "R,R,...", [option, &target](const std::string& t) { target = parse_reals(option, t); });
+  }
+  template <class Enum>
+  void choice(const std::string& option, Enum& target, const std::map<std::string, Enum>& choices,
+              const std::string& help) {
+    std::string names;
+    for (const auto& [name, value] : choices) names += (names.empty() ? "" : "|") + name;
+    function(option, help, names, [option, names, choices, &target](const std::string& t) {
+      const auto found = choices.find(t);
+      if (found == choices.end()) throw UsageError(fmt::format("{}: is '{}', expected {}", option, t, names));
+      target = found->second;
+    });
+  }
+  template <class F>
+  CLI::Option* function(const std::string& option, const std::string& help, const std::string& form, F&& f) {
+    return command_.add_option_function<std::string>(option, as_validation(std::forward<F>(f)), help)->type_name(form);
+  }
+  void flag(const std::string& option, bool& target, const std::string& help) { command_.add_flag(option, target, help); }
+
+ private:
+  CLI::App& command_;
+};
+
+void add_layout(Adder& add, Problem& p) {
+  const bool forward = p.kind == BP_RELU || p.kind == BP_MAX_POOL || p.kind == BP_RESAMPLE || p.kind == BP_SLICE;
+  const bool converts = p.kind == BP_CONVERT_WINNERS;
+  const bool reads_x = forward || p.kind == BP_RELU_GRAD || p.kind == BP_MAX_POOL_GRAD;
+  if (reads_x) add.ints("--x-strides", p.x_strides, "strides of x in elements (default: packed)");
+  if (forward) add.ints("--y-strides", p.y_strides, "strides of y");
+  if (!forward && !converts) add.ints("--dy-strides", p.dy_strides, "strides of dy");
+  if (!forward && !converts) add.ints("--dx-strides", p.dx_strides, "strides of dx");
+  if (p.kind == BP_MAX_POOL || p.kind == BP_MAX_POOL_GRAD || converts) {
+    add.ints("--winners-strides", p.winners_strides, "strides of the stored winners");
+  }
+  if (converts) add.ints("--from-strides", p.dy_strides, "strides of the winners that are read");
+  add.flag("--nhwc", p.nhwc, "channels-last strides for every tensor without strides of its own");
+}
+
+void add_pooling(Adder& add, Problem& p) {
+  add.ints("--window", p.window, "window size for each spatial axis (one value: all)");
+  add.ints("--strides", p.strides, "window strides (default: the window)");
+  add.ints("--start-padding", p.start_padding, "padding before the first element (default 0)");
+  add.ints("--end-padding", p.end_padding, "padding after the last element (default 0)");
+  add.ints("--dilations", p.dilations, "distance of the taps (default 1)");
+  if (p.kind != BP_MAX_POOL_GRAD) add.flag("--ceil-mode", p.ceil_mode, "default output size counts a last partial window");
+  const bool converts = p.kind == BP_CONVERT_WINNERS;
+  const std::string winners_option = p.kind == BP_MAX_POOL_GRAD ? "--winners,--winners-kind" : "--winners";
+  add.function(winners_option, converts ? "the form to write" : "stored winners and their form",
+               converts ? "compact|flat|plane" : "compact|flat",
+               [&p, converts](const std::string& t) { p.winners = parse_winners_kind(t, converts); });
+  if (converts) {
+    add.function("--winners-kind", "the form that is read", "compact|flat|plane",
+                 [&p](const std::string& t) { p.winners_from = parse_winners_kind(t, true); });
+  }
+  add.function("--winners-dtype", "type of flat winners (default i64)", "u32|u64|i32|i64",
+               [&p](const std::string& t) { p.winners_dtype = dtype_from_name(t); });
+}
+
+void add_resample(Adder& add, Problem& p) {
+  add.choice<std::int32_t>("--mode", p.mode, {{"nearest", BP_NEAREST}, {"linear", BP_LINEAR}}, "interpolation (default linear)");
+  add.choice<std::int32_t>("--rounding", p.rounding,
+                           {{"increasing", BP_ROUND_INCREASING}, {"decreasing", BP_ROUND_DECREASING}, {"half-up", BP_ROUND_HALF_UP}},
+                           "how nearest rounds the coordinate (default half-up)");
+  add.choice<std::int32_t>("--convention", p.convention,
+                           {{"half-pixel", BP_HALF_PIXEL}, {"align-corners", BP_ALIGN_CORNERS}, {"asymmetric", BP_ASYMMETRIC}},
+                           "what the coordinates mean (default half-pixel); exact where no scales are given");
+  add.reals("--scales", p.scales, "forward scale for each axis");
+  add.reals("--input-offsets", p.input_offsets, "input pixel offsets, with --scales");
+  add.reals("--output-offsets", p.output_offsets, "output pixel offsets, with --scales");
+  add.function("--table", "one axis given outright: for every output its first source index and its weights",
+               "AXIS=first:w:w,first:w,...", [&p](const std::string& t) { parse_table(p, t); })
+      ->take_all();
+}
+
+void add_slice(Adder& add, Problem& p) {
+  add.ints("--offsets", p.offsets, "first element of the window (default 0)");
+  add.ints("--sizes", p.sizes, "size of the window (default: to the end)");
+  add.ints("--strides", p.strides, "step, negative to walk backwards (default 1)");
+}
+
+}  // namespace
+
+Ints parse_ints(std::string_view option, std::string_view text) {
+  return parse_list<std::int64_t>(option, text, "a 64-bit integer");
+}
+Reals parse_reals(std::string_view option, std::string_view text) {
+  return parse_list<double>(option, text, "a number");
+}
+
+std::int32_t parse_winners_kind(std::string_view text, bool plane_allowed) {
+  if (text == "compact") return BP_WINNERS_COMPACT;
+  if (text == "flat") return BP_WINNERS_FLAT;
+  if (plane_allowed && text == "plane") return BP_WINNERS_PLANE;
+  throw UsageError(fmt::format("'{}' is no form of winners, expected compact|flat{}", text, plane_allowed ? "|plane" : ""));
+}
+std::string_view winners_kind_name(std::int32_t kind) {
+  constexpr std::array<std::string_view, 4> kNames{"none", "compact", "flat", "plane"};
+  return kNames[static_cast<std::size_t>(kind)];
+}
+
+void add_parameter_options(CLI::App& command, Problem& p) {
+  Adder add(command);
+  if (p.kind == BP_RELU_GRAD) {
+    add.choice<std::int32_t>("--nan", p.nan, {{"zero", BP_NAN_ZERO}, {"pass", BP_NAN_PASS}},
+                             "what a NaN in x does to dy (default zero)");
+  }
+  if (p.kind == BP_MAX_POOL || p.kind == BP_MAX_POOL_GRAD || p.kind == BP_CONVERT_WINNERS) add_pooling(add, p);
+  if (p.kind == BP_RESAMPLE || p.kind == BP_RESAMPLE_GRAD) add_resample(add, p);
+  if (p.kind == BP_SLICE || p.kind == BP_SLICE_GRAD) add_slice(add, p);
+}
+
+void add_problem_options(CLI::App& command, Problem& p) {
+  Adder add(command);
+  add.ints("--x-shape", p.x_shape, "sizes of x (and dx)");
+  if (p.kind != BP_RELU && p.kind != BP_RELU_GRAD) add.ints("--y-shape", p.y_shape, "sizes of y (and dy)");
+  add.function("--dtype", "data types (default: all the operator takes)", "T,T,...", [&p](const std::string& t) {
+    p.dtypes.clear();
+    for (const std::string_view part : split(t, ',')) p.dtypes.push_back(dtype_from_name(part));
+  });
+  add_parameter_options(command, p);
+  add_layout(add, p);
+  if (p.kind == BP_MAX_POOL_GRAD || p.kind == BP_CONVERT_WINNERS) {
+    add.flag("--corrupt-winners", p.corrupt_winners, "make some of the stored winners wrong");
+  }
+  add.choice<Fill>("--fill", p.fill,
+                   {{"mixed", Fill::mixed}, {"integers", Fill::integers}, {"reals", Fill::reals}, {"ones", Fill::ones}},
+                   "what the inputs are filled with (default mixed)");
+  command.add_option("--seed", p.seed, "seed of the fill (default 1)")->type_name("N");
+}
+
+}  // namespace tools

@@ -1,0 +1,19 @@
+// SPDX-License-Identifier: Apache-2.0
+// The spelling of option values: comma lists and named choices.
+#pragma once
+
+#include "problem.h"
+
+#include <string>
+#include <string_view>
+
+namespace tools {
+
+// "2,-1,3"; throws UsageError that names the option.
+Ints parse_ints(std::string_view option, std::string_view text);
+Reals parse_reals(std::string_view option, std::string_view text);
+
+std::int32_t parse_winners_kind(std::string_view text, bool plane_allowed);
+std::string_view winners_kind_name(std::int32_t kind);
+
+}  // namespace tools

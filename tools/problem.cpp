@@ -1,0 +1,401 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "problem.h"
+
+#include "embedded_problems.h"
+#include "options.h"
+
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <limits>
+
+namespace tools {
+
+namespace {
+
+struct DTypeName {
+  std::int32_t dtype;
+  std::string_view name;
+  std::size_t size;
+};
+constexpr std::array<DTypeName, 12> kDTypes{{{BP_F64, "f64", 8},
+                                             {BP_F32, "f32", 4},
+                                             {BP_F16, "f16", 2},
+                                             {BP_BF16, "bf16", 2},
+                                             {BP_I64, "i64", 8},
+                                             {BP_I32, "i32", 4},
+                                             {BP_I16, "i16", 2},
+                                             {BP_I8, "i8", 1},
+                                             {BP_U64, "u64", 8},
+                                             {BP_U32, "u32", 4},
+                                             {BP_U16, "u16", 2},
+                                             {BP_U8, "u8", 1}}};
+
+constexpr std::array<std::string_view, 9> kOperators{"relu",          "relu-grad", "max-pool",   "max-pool-grad",  "resample",
+                                                     "resample-grad", "slice",     "slice-grad", "convert-winners"};
+
+}  // namespace
+
+std::vector<std::string_view> operator_names() { return {kOperators.begin(), kOperators.end()}; }
+std::string_view operator_name(std::int32_t kind) { return kOperators[static_cast<std::size_t>(kind - BP_RELU)]; }
+std::optional<std::int32_t> operator_kind(std::string_view name) {
+  const auto* found = std::find(kOperators.begin(), kOperators.end(), name);
+  if (found == kOperators.end()) return std::nullopt;
+  return static_cast<std::int32_t>(found - kOperators.begin()) + BP_RELU;
+}
+
+std::string_view dtype_name(std::int32_t dtype) {
+  for (const DTypeName& entry : kDTypes) {
+    if (entry.dtype == dtype) return entry.name;
+  }
+  return "unknown";
+}
+std::int32_t dtype_from_name(std::string_view name) {
+  for (const DTypeName& entry : kDTypes) {
+    if (entry.name == name) return entry.dtype;
+  }
+  throw UsageError(fmt::format("'{}' is no data type, expected one of f64 f32 f16 bf16 i64 i32 i16 i8 u64 u32 u16 u8", name));
+}
+std::size_t dtype_size(std::int32_t dtype) {
+  for (const DTypeName& entry : kDTypes) {
+    if (entry.dtype == dtype) return entry.size;
+  }
+  return 0;
+}
+const std::vector<std::int32_t>& all_dtypes() {
+  static const std::vector<std::int32_t> dtypes = [] {
+    std::vector<std::int32_t> values;
+    for (const DTypeName& entry : kDTypes) values.push_back(entry.dtype);
+    return values;
+  }();
+  return dtypes;
+}
+
+// ---- Families ------------------------------------------------------------------------------------------
+
+namespace {
+
+bool is_pooling(std::int32_t kind) {
+  return kind == BP_MAX_POOL || kind == BP_MAX_POOL_GRAD || kind == BP_CONVERT_WINNERS;
+}
+bool is_resample(std::int32_t kind) { return kind == BP_RESAMPLE || kind == BP_RESAMPLE_GRAD; }
+bool is_slice(std::int32_t kind) { return kind == BP_SLICE || kind == BP_SLICE_GRAD; }
+bool is_relu(std::int32_t kind) { return kind == BP_RELU || kind == BP_RELU_GRAD; }
+
+// ---- Completion ----------------------------------------------------------------------------------------
+
+// One value stands for all axes; none for the default.
+void spread(std::string_view option, Ints& values, int count, std::int64_t otherwise) {
+  const auto n = static_cast<std::size_t>(count);
+  if (values.empty()) values.assign(n, otherwise);
+  if (values.size() == 1) values.assign(n, values[0]);
+  if (values.size() != n) {
+    throw UsageError(fmt::format("{}: has {} values, expected {} (one for each axis) or 1", option, values.size(), n));
+  }
+}
+
+void spread(std::string_view option, Reals& values, int count) {
+  const auto n = static_cast<std::size_t>(count);
+  if (values.size() == 1) values.assign(n, values[0]);
+  if (!values.empty() && values.size() != n) {
+    throw UsageError(fmt::format("{}: has {} values, expected {} (one for each axis) or 1", option, values.size(), n));
+  }
+}
+
+// Sizes that the library will refuse need no sensible answer here, only one that does not overflow.
+std::int64_t pooled_size(const Problem& p, std::size_t i) {
+  const double padded = static_cast<double>(p.x_shape[i + 2]) + static_cast<double>(p.start_padding[i]) +
+                        static_cast<double>(p.end_padding[i]);
+  const double extent = (static_cast<double>(p.window[i]) - 1) * static_cast<double>(p.dilations[i]) + 1;
+  if (p.strides[i] < 1 || extent > padded || padded > 4e18 || padded < 0 || extent < 1) return 1;
+  const std::int64_t room = p.x_shape[i + 2] + p.start_padding[i] + p.end_padding[i] -
+                            ((p.window[i] - 1) * p.dilations[i] + 1);
+  const std::int64_t whole = room / p.strides[i] + 1;
+  if (!p.ceil_mode || room % p.strides[i] == 0) return whole;
+  const bool starts_beyond = whole * p.strides[i] >= p.x_shape[i + 2] + p.start_padding[i];
+  return starts_beyond ? whole : whole + 1;
+}
+
+void complete_pooling(Problem& p) {
+  const int spatial = p.spatial_rank();
+  if (spatial < 1) throw UsageError(fmt::format("x has rank {}, expected 3 to 5 (N, C and 1 to 3 spatial axes)", p.rank()));
+  if (p.window.empty()) throw UsageError("--window: is missing");
+  spread("--window", p.window, spatial, 1);
+  if (p.strides.empty()) p.strides = p.window;
+  spread("--strides", p.strides, spatial, 1);
+  spread("--start-padding", p.start_padding, spatial, 0);
+  spread("--end-padding", p.end_padding, spatial, 0);
+  spread("--dilations", p.dilations, spatial, 1);
+  if (!p.y_shape.empty()) return;
+  p.y_shape = {p.x_shape[0], p.x_shape[1]};
+  for (std::size_t i = 0; i < static_cast<std::size_t>(spatial); ++i) p.y_shape.push_back(pooled_size(p, i));
+}
+
+void complete_resample(Problem& p) {
+  spread("--scales", p.scales, p.rank());
+  spread("--input-offsets", p.input_offsets, p.rank());
+  spread("--output-offsets", p.output_offsets, p.rank());
+  p.tables.resize(p.tables.empty() ? 0 : std::max(p.tables.size(), p.x_shape.size()));
+  if (p.tables.size() > p.x_shape.size()) {
+    throw UsageError(fmt::format("--table: axis {}, expected below the rank {}", p.tables.size() - 1, p.rank()));
+  }
+  if (!p.y_shape.empty()) return;
+  if (p.scales.empty()) throw UsageError("--y-shape: is missing, and so are --scales that would give it");
+  for (std::size_t i = 0; i < p.x_shape.size(); ++i) {
+    const double size = std::floor(static_cast<double>(p.x_shape[i]) * p.scales[i]);
+    if (!(size >= 0 && size <= 9e18)) {
+      throw UsageError(fmt::format("--scales: axis {}: {} times the size {} is no size", i, p.scales[i], p.x_shape[i]));
+    }
+    p.y_shape.push_back(static_cast<std::int64_t>(size));
+  }
+}
+
+void complete_slice(Problem& p) {
+  spread("--offsets", p.offsets, p.rank(), 0);
+  if (p.sizes.empty()) {
+    for (std::size_t i = 0; i < p.x_shape.size(); ++i) p.sizes.push_back(p.x_shape[i] - std::min(p.offsets[i], p.x_shape[i]));
+  }
+  spread("--sizes", p.sizes, p.rank(), 0);
+  spread("--strides", p.strides, p.rank(), 1);
+  if (!p.y_shape.empty()) return;
+  for (std::size_t i = 0; i < p.x_shape.size(); ++i) {
+    const std::int64_t stride = p.strides[i];
+    const bool nothing = p.sizes[i] < 1 || stride == 0 || stride == std::numeric_limits<std::int64_t>::min();
+    p.y_shape.push_back(nothing ? 0 : 1 + (p.sizes[i] - 1) / (stride < 0 ? -stride : stride));
+  }
+}
+
+}  // namespace
+
+void complete(Problem& p) {
+  if (p.x_shape.empty()) throw UsageError("--x-shape: is missing");
+  if (is_relu(p.kind)) p.y_shape = p.x_shape;
+  if (is_pooling(p.kind)) complete_pooling(p);
+  if (is_resample(p.kind)) complete_resample(p);
+  if (is_slice(p.kind)) complete_slice(p);
+  if (p.y_shape.size() != p.x_shape.size()) {
+    throw UsageError(fmt::format("--y-shape: has rank {}, expected {} (that of x)", p.y_shape.size(), p.rank()));
+  }
+  if (p.kind == BP_CONVERT_WINNERS && (p.winners == BP_WINNERS_NONE || p.winners_from == BP_WINNERS_NONE)) {
+    throw UsageError("convert-winners needs --winners-kind (what is read) and --winners (what is written)");
+  }
+}
+
+// ---- Tensors -------------------------------------------------------------------------------------------
+
+namespace {
+
+// Strides in the given order of axes, innermost last. Zero sizes count as one, absurd ones saturate: the
+// library, not the tool, is to refuse them.
+Ints strides_in_order(const Ints& sizes, const std::vector<std::size_t>& order) {
+  Ints strides(sizes.size(), 0);
+  std::int64_t stride = 1;
+  for (std::size_t k = order.size(); k-- > 0;) {
+    strides[order[k]] = stride;
+    if (__builtin_mul_overflow(stride, std::max<std::int64_t>(sizes[order[k]], 1), &stride)) {
+      stride = std::numeric_limits<std::int64_t>::max();
+    }
+  }
+  return strides;
+}
+
+Ints default_strides(const Problem& p, const Ints& sizes) {
+  std::vector<std::size_t> order(sizes.size());
+  for (std::size_t i = 0; i < order.size(); ++i) order[i] = i;
+  if (p.nhwc && order.size() > 2) std::rotate(order.begin() + 1, order.begin() + 2, order.end());
+  return strides_in_order(sizes, order);
+}
+
+TensorSpec spec(const Problem& p, std::string_view name, std::int32_t dtype, const Ints& sizes, const Ints& strides) {
+  if (!strides.empty() && strides.size() != sizes.size()) {
+    throw UsageError(fmt::format("--{}-strides: has {} values, expected {}", name, strides.size(), sizes.size()));
+  }
+  return {name, dtype, sizes, strides.empty() ? default_strides(p, sizes) : strides};
+}
+
+TensorSpec absent(std::string_view name) { return {.name = name, .absent = true}; }
+
+std::int32_t stored_dtype(const Problem& p, std::int32_t kind) {
+  if (kind == BP_WINNERS_COMPACT) return compact_dtype(p.window);
+  return p.winners_dtype == 0 ? BP_I64 : p.winners_dtype;
+}
+
+}  // namespace
+
+std::int32_t compact_dtype(const Ints& window) {
+  double taps = 1;
+  for (const std::int64_t w : window) taps *= static_cast<double>(w);
+  return taps <= 255 ? BP_U8 : (taps <= 65535 ? BP_U16 : BP_U32);
+}
+
+Tensors tensors(const Problem& p, std::int32_t dtype) {
+  const auto x = [&] { return spec(p, "x", dtype, p.x_shape, p.x_strides); };
+  const auto dx = [&] { return spec(p, "dx", dtype, p.x_shape, p.dx_strides); };
+  const auto y = [&] { return spec(p, "y", dtype, p.y_shape, p.y_strides); };
+  const auto dy = [&] { return spec(p, "dy", dtype, p.y_shape, p.dy_strides); };
+  const auto winners = [&] {
+    return p.winners == BP_WINNERS_NONE
+               ? absent("winners")
+               : spec(p, "winners", stored_dtype(p, p.winners), p.y_shape, p.winners_strides);
+  };
+  switch (p.kind) {
+    case BP_RELU:
+    case BP_RESAMPLE:
+    case BP_SLICE:
+      return {{x()}, {y()}};
+    case BP_RELU_GRAD:
+      return {{x(), dy()}, {dx()}};
+    case BP_MAX_POOL:
+      return {{x()}, {y(), winners()}};
+    case BP_MAX_POOL_GRAD:
+      return {{p.winners == BP_WINNERS_NONE ? x() : absent("x"), dy(), winners()}, {dx()}};
+    case BP_CONVERT_WINNERS: {
+      const std::int32_t from = p.winners_from == BP_WINNERS_COMPACT ? compact_dtype(p.window) : dtype;
+      TensorSpec to = winners();
+      to.name = "to";
+      return {{spec(p, "from", from, p.y_shape, p.dy_strides)}, {to}};
+    }
+    default:
+      return {{dy()}, {dx()}};
+  }
+}
+
+// ---- The C ABI -----------------------------------------------------------------------------------------
+
+namespace {
+
+bp_tensor_desc desc_of(const TensorSpec& t) {
+  return {sizeof(bp_tensor_desc), t.dtype, static_cast<std::int32_t>(t.sizes.size()), t.sizes.data(), t.strides.data()};
+}
+
+const double* pointer(const Reals& values) { return values.empty() ? nullptr : values.data(); }
+
+CreateResult finish(const Problem& p, const void* desc, const CreateOptions& options) {
+  const bp_options given{.struct_size = sizeof(bp_options),
+                         .implementation = options.implementation.empty() ? nullptr : options.implementation.c_str(),
+                         .threads = options.threads,
+                         .reserved = 0,
+                         .parallel_for = nullptr,
+                         .parallel_for_context = nullptr};
+  CreateResult result;
+  bp_operator* op = nullptr;
+  result.status = bp_operator_create(p.kind, desc, options.device, &given, &op);
+  result.op.reset(op);
+  if (result.status != BP_OK) result.error = bp_last_error();
+  return result;
+}
+
+}  // namespace
+
+CreateResult try_create(const Problem& p, const Tensors& t, const CreateOptions& options) {
+  std::vector<bp_tensor_desc> in, out;
+  for (const TensorSpec& s : t.inputs) in.push_back(desc_of(s));
+  for (const TensorSpec& s : t.outputs) out.push_back(desc_of(s));
+  const auto input = [&](std::size_t i) { return t.inputs[i].absent ? nullptr : &in[i]; };
+  const auto output = [&](std::size_t i) { return t.outputs[i].absent ? nullptr : &out[i]; };
+
+  const bp_window window{sizeof(bp_window),      p.spatial_rank(),     0,
+                         p.window.data(),        p.strides.data(),     p.start_padding.data(),
+                         p.end_padding.data(),   p.dilations.data()};
+  const bp_slice_window slice{sizeof(bp_slice_window), p.rank(), 0, p.offsets.data(), p.sizes.data(), p.strides.data()};
+  std::vector<bp_resample_table> tables;
+  for (const std::optional<AxisTable>& table : p.tables) {
+    if (!table) {
+      tables.push_back({nullptr, nullptr, nullptr, 0});
+    } else {
+      tables.push_back({table->first.data(), table->count.data(), table->weights.data(),
+                        static_cast<std::int64_t>(table->weights.size())});
+    }
+  }
+  const bp_resample_map map{sizeof(bp_resample_map),  p.mode,
+                            p.rounding,               p.convention,
+                            p.rank(),                 pointer(p.scales),
+                            pointer(p.input_offsets), pointer(p.output_offsets),
+                            tables.empty() ? nullptr : tables.data()};
+
+  switch (p.kind) {
+    case BP_RELU: {
+      const bp_relu_desc desc{sizeof desc, input(0), output(0)};
+      return finish(p, &desc, options);
+    }
+    case BP_RELU_GRAD: {
+      const bp_relu_grad_desc desc{sizeof desc, input(0), input(1), output(0), p.nan, 0};
+      return finish(p, &desc, options);
+    }
+    case BP_MAX_POOL: {
+      const bp_max_pool_desc desc{sizeof desc, input(0), output(0), output(1), &window, p.winners, 0};
+      return finish(p, &desc, options);
+    }
+    case BP_MAX_POOL_GRAD: {
+      const bp_max_pool_grad_desc desc{sizeof desc, input(0), input(1), input(2), output(0), &window, p.winners, 0};
+      return finish(p, &desc, options);
+    }
+    case BP_RESAMPLE: {
+      const bp_resample_desc desc{sizeof desc, input(0), output(0), &map};
+      return finish(p, &desc, options);
+    }
+    case BP_RESAMPLE_GRAD: {
+      const bp_resample_grad_desc desc{sizeof desc, input(0), output(0), &map};
+      return finish(p, &desc, options);
+    }
+    case BP_SLICE: {
+      const bp_slice_desc desc{sizeof desc, input(0), output(0), &slice};
+      return finish(p, &desc, options);
+    }
+    case BP_SLICE_GRAD: {
+      const bp_slice_grad_desc desc{sizeof desc, input(0), output(0), &slice};
+      return finish(p, &desc, options);
+    }
+    default: {
+      const bp_convert_winners_desc desc{sizeof desc, input(0),       output(0), p.x_shape.data(),
+                                         &window,     p.winners_from, p.winners};
+      return finish(p, &desc, options);
+    }
+  }
+}
+
+// ---- Problem lines -------------------------------------------------------------------------------------
+
+Problem parse_problem(std::string_view line) {
+  const std::size_t space = line.find(' ');
+  const std::optional<std::int32_t> kind = operator_kind(line.substr(0, space));
+  if (!kind) throw UsageError(fmt::format("'{}' is no operator", line.substr(0, space)));
+  Problem problem;
+  problem.kind = *kind;
+  CLI::App parser;
+  add_problem_options(parser, problem);
+  try {
+    parser.parse(space == std::string_view::npos ? std::string() : std::string(line.substr(space + 1)));
+  } catch (const CLI::ParseError& error) {
+    throw UsageError(fmt::format("{} (in '{}')", error.what(), line));
+  }
+  problem.text = line;
+  complete(problem);
+  return problem;
+}
+
+const std::vector<Problem>& named_problems() {
+  static const std::vector<Problem> problems = [] {
+    std::vector<Problem> parsed;
+    std::string_view rest = kEmbeddedProblems;
+    while (!rest.empty()) {
+      const std::size_t end = rest.find('\n');
+      std::string_view line = rest.substr(0, end);
+      rest = end == std::string_view::npos ? std::string_view() : rest.substr(end + 1);
+      while (!line.empty() && line.back() == ' ') line.remove_suffix(1);
+      if (line.empty() || line.front() == '#') continue;
+      const std::size_t colon = line.find(": ");
+      if (colon == std::string_view::npos) throw UsageError(fmt::format("a problem without a name: '{}'", line));
+      parsed.push_back(parse_problem(line.substr(colon + 2)));
+      parsed.back().name = line.substr(0, colon);
+    }
+    return parsed;
+  }();
+  return problems;
+}
+
+}  // namespace tools

@@ -1,0 +1,233 @@
+// SPDX-License-Identifier: Apache-2.0
+// `backpass run OP ...`: an operator on .npy files. Nothing is written unless all went well.
+#include "buffer.h"
+#include "commands.h"
+#include "device_options.h"
+#include "npy.h"
+#include "options.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <cstdlib>
+#include <memory>
+#include <optional>
+
+namespace tools {
+
+namespace {
+
+struct RunArguments {
+  Problem problem;
+  DeviceOptions device;
+  std::string dtype;
+  std::string x, dy, winners_in, out, winners_out;
+};
+
+// ---- What the options and files say --------------------------------------------------------------------
+
+bool reads_x(std::int32_t kind) {
+  return kind == BP_RELU || kind == BP_RELU_GRAD || kind == BP_MAX_POOL || kind == BP_MAX_POOL_GRAD ||
+         kind == BP_RESAMPLE || kind == BP_SLICE;
+}
+bool reads_dy(std::int32_t kind) {
+  return kind == BP_RELU_GRAD || kind == BP_MAX_POOL_GRAD || kind == BP_RESAMPLE_GRAD || kind == BP_SLICE_GRAD;
+}
+bool reads_winners(std::int32_t kind) { return kind == BP_MAX_POOL_GRAD || kind == BP_CONVERT_WINNERS; }
+
+struct Files {
+  std::optional<NpyArray> x, dy, winners;
+
+  [[nodiscard]] const std::optional<NpyArray>& of(std::string_view tensor) const {
+    if (tensor == "x") return x;
+    if (tensor == "dy") return dy;
+    return winners;  // "winners", "from"
+  }
+};
+
+std::optional<NpyArray> read_values(const std::string& option, const std::string& path, const std::string& dtype) {
+  if (path.empty()) return std::nullopt;
+  NpyArray array = read_npy(path, dtype == "bf16");
+  if (!dtype.empty() && dtype_name(array.dtype) != dtype) {
+    throw UsageError(fmt::format("{}: {} holds {}, --dtype says {}", option, path, dtype_name(array.dtype), dtype));
+  }
+  return array;
+}
+
+// A file's type tells the form of its winners, save that u32 may number the taps of a very large window.
+std::int32_t winners_kind_of(const NpyArray& array, const Ints& window) {
+  if (array.dtype == BP_U8 || array.dtype == BP_U16) return BP_WINNERS_COMPACT;
+  if (array.dtype != BP_U32 || compact_dtype(window) != BP_U32) return BP_WINNERS_FLAT;
+  throw UsageError("--winners-kind: is missing (u32 winners of this window may be compact or flat)");
+}
+
+Files read_files(const RunArguments& a) {
+  if (!a.dtype.empty()) dtype_from_name(a.dtype);  // refuses a name that is none
+  Files files{read_values("--x", a.x, a.dtype), read_values("--dy", a.dy, a.dtype), std::nullopt};
+  if (!a.winners_in.empty()) files.winners = read_npy(a.winners_in, false);
+  return files;
+}
+
+void require(bool given, std::string_view option, std::string_view why = "") {
+  if (!given) throw UsageError(fmt::format("{}: is missing{}", option, why));
+}
+
+void require_options(const RunArguments& a) {
+  const std::int32_t kind = a.problem.kind;
+  require(!a.out.empty(), "--out");
+  if (reads_dy(kind)) require(!a.dy.empty(), "--dy");
+  if (kind == BP_MAX_POOL_GRAD) {
+    require(!a.x.empty() || !a.winners_in.empty(), "--x", ", and so is --winners-in that could stand for it");
+    if (!a.x.empty() && !a.winners_in.empty()) throw UsageError("--winners-in: stands for --x, expected one of the two");
+  } else if (reads_x(kind)) {
+    require(!a.x.empty(), "--x");
+  } else if (kind == BP_CONVERT_WINNERS) {
+    require(!a.winners_in.empty(), "--winners-in");
+  }
+  if (kind == BP_MAX_POOL && a.problem.winners != BP_WINNERS_NONE) {
+    require(!a.winners_out.empty(), "--winners-out", ", although --winners asks for them");
+  }
+}
+
+void take_shapes(Problem& p, const Files& files) {
+  if (files.x) {
+    if (!p.x_shape.empty() && p.x_shape != files.x->sizes) {
+      throw UsageError(fmt::format("--x-shape: is {}, but --x has sizes {}", fmt::join(p.x_shape, ","),
+                                   fmt::join(files.x->sizes, ",")));
+    }
+    p.x_shape = files.x->sizes;
+  }
+  require(!p.x_shape.empty(), "--x-shape");
+  if (files.dy) p.y_shape = files.dy->sizes;
+  if (p.kind == BP_CONVERT_WINNERS) p.y_shape = files.winners->sizes;
+}
+
+// ---- Memory and outputs --------------------------------------------------------------------------------
+
+struct Free {
+  void operator()(void* p) const { std::free(p); }
+};
+using Memory = std::unique_ptr<std::byte, Free>;
+
+Memory allocate(std::size_t bytes) {
+  Memory memory(static_cast<std::byte*>(std::malloc(std::max<std::size_t>(bytes, 1))));
+  if (!memory) throw UsageError(fmt::format("not enough memory for {} bytes", bytes));
+  return memory;
+}
+
+std::size_t packed_bytes(const TensorSpec& spec) {
+  return static_cast<std::size_t>(element_count(spec.sizes)) * dtype_size(spec.dtype);
+}
+
+// Inputs are what the files hold, whatever the problem would make of them: the library says what does not fit.
+Tensors bound_tensors(const Problem& p, const Files& files) {
+  const std::optional<NpyArray>& values = files.x ? files.x : files.dy;
+  Tensors bound = tensors(p, values ? values->dtype : files.winners->dtype);
+  for (TensorSpec& spec : bound.inputs) {
+    if (spec.absent) continue;
+    const NpyArray& array = *files.of(spec.name);
+    spec.dtype = array.dtype;
+    spec.sizes = array.sizes;
+    spec.strides = array.strides;
+  }
+  return bound;
+}
+
+int run(RunArguments& a) {
+  Problem& p = a.problem;
+  if (p.kind == BP_MAX_POOL && !a.winners_out.empty() && p.winners == BP_WINNERS_NONE) p.winners = BP_WINNERS_COMPACT;
+  require_options(a);
+  const Files files = read_files(a);
+  take_shapes(p, files);
+  if (p.kind == BP_MAX_POOL_GRAD && files.winners && p.winners == BP_WINNERS_NONE) {
+    p.winners = winners_kind_of(*files.winners, p.window);
+  }
+  if (p.kind == BP_CONVERT_WINNERS && p.winners_from == BP_WINNERS_NONE) {
+    throw UsageError("--winners-kind: is missing (the form that is read)");
+  }
+  complete(p);
+
+  const Tensors bound = bound_tensors(p, files);
+  const CreateResult created = try_create(p, bound, a.device.create_options());
+  if (!created.op) throw UsageError(created.error);
+
+  std::vector<const void*> inputs;
+  for (const TensorSpec& spec : bound.inputs) {
+    inputs.push_back(spec.absent ? nullptr : files.of(spec.name)->data.data());
+  }
+  std::vector<Memory> memory;
+  std::vector<void*> outputs;
+  for (const TensorSpec& spec : bound.outputs) {
+    memory.push_back(spec.absent ? nullptr : allocate(packed_bytes(spec)));
+    outputs.push_back(memory.back().get());
+  }
+  std::size_t workspace_bytes = 0;
+  bp_operator_workspace_size(created.op.get(), &workspace_bytes);
+  const Memory workspace = allocate(workspace_bytes);
+  if (bp_operator_run(created.op.get(), inputs.data(), inputs.size(), outputs.data(), outputs.size(), workspace.get(),
+                      nullptr) != BP_OK) {
+    throw UsageError(bp_last_error());
+  }
+
+  const bool as_void = (files.x && files.x->void_type) || (files.dy && files.dy->void_type);
+  const std::string* paths[] = {&a.out, &a.winners_out};
+  NpyWriter writer;
+  for (std::size_t i = 0; i < bound.outputs.size(); ++i) {
+    const TensorSpec& spec = bound.outputs[i];
+    if (!spec.absent) writer.add(*paths[i], spec.dtype, spec.sizes, {memory[i].get(), packed_bytes(spec)}, as_void);
+  }
+  writer.commit();
+  return 0;
+}
+
+void add_files(CLI::App& op, RunArguments& a) {
+  const std::int32_t kind = a.problem.kind;
+  if (reads_x(kind)) op.add_option("--x", a.x, "forward input")->type_name("F.npy");
+  if (reads_dy(kind)) op.add_option("--dy", a.dy, "incoming gradient")->type_name("F.npy");
+  if (reads_winners(kind)) op.add_option("--winners-in", a.winners_in, "stored winners")->type_name("F.npy");
+  op.add_option("--out", a.out, "the result")->type_name("F.npy");
+  if (kind == BP_MAX_POOL) {
+    op.add_option("--winners-out", a.winners_out, "where to store the winners (compact unless --winners says flat)")
+        ->type_name("F.npy");
+  }
+  op.add_option("--dtype", a.dtype, "the files' type; bf16 reads u2 and V2 as bf16")->type_name("T");
+}
+
+void add_shapes(CLI::App& op, Problem& p) {
+  const auto shape = [&](const std::string& option, Ints& target, const std::string& help) {
+    op.add_option_function<std::string>(
+          option,
+          [option, &target](const std::string& text) {
+            try {
+              target = parse_ints(option, text);
+            } catch (const UsageError& error) {
+              throw CLI::ValidationError(error.what());
+            }
+          },
+          help)
+        ->type_name("N,N,...");
+  };
+  if (reads_dy(p.kind) || p.kind == BP_CONVERT_WINNERS) shape("--x-shape", p.x_shape, "sizes of x, where x itself is not given");
+  if (p.kind == BP_MAX_POOL || p.kind == BP_RESAMPLE || p.kind == BP_SLICE) {
+    shape("--y-shape", p.y_shape, "sizes of the output (default: by the parameters)");
+  }
+}
+
+}  // namespace
+
+void add_run(CLI::App& app, Command& chosen) {
+  CLI::App* command = app.add_subcommand("run", "Runs an operator on .npy files");
+  command->require_subcommand(1);
+  for (const std::string_view name : operator_names()) {
+    CLI::App* op = command->add_subcommand(std::string(name), "");
+    const auto arguments = std::make_shared<RunArguments>();
+    arguments->problem.kind = *operator_kind(name);
+    add_files(*op, *arguments);
+    add_shapes(*op, arguments->problem);
+    add_parameter_options(*op, arguments->problem);
+    add_device_options(*op, arguments->device);
+    op->callback([arguments, &chosen] { chosen = [arguments] { return run(*arguments); }; });
+  }
+}
+
+}  // namespace tools
