@@ -102,7 +102,7 @@ uint64_t float_bits(double value, FloatFormat format) {
   int exponent = 0;
   std::frexp(magnitude, &exponent);  // magnitude is in [2^(exponent - 1), 2^exponent)
   exponent = std::max(exponent - 1, format.least_exponent());
-  uint64_t units = static_cast<uint64_t>(std::nearbyint(std::ldexp(magnitude, format.fraction_bits - exponent)));
+  auto units = static_cast<uint64_t>(std::nearbyint(std::ldexp(magnitude, format.fraction_bits - exponent)));
   if (units == 2 * format.one()) {  // rounded up to the next power of two
     units = format.one();
     ++exponent;
@@ -120,8 +120,8 @@ double real_value(uint64_t bits, int32_t dtype) {
 uint64_t stored_bits(double value, int32_t dtype) {
   if (is_float(dtype)) return float_bits(value, float_format(dtype));
   if (std::isnan(value)) return 0;
-  const double least = static_cast<double>(least_integer(dtype));
-  const double greatest = static_cast<double>(greatest_integer(dtype));
+  const auto least = static_cast<double>(least_integer(dtype));
+  const auto greatest = static_cast<double>(greatest_integer(dtype));
   const double whole = std::clamp(std::nearbyint(value), least, greatest);
   return integer_bits(static_cast<i128>(whole), dtype);
 }

@@ -74,7 +74,8 @@ void Buffer::store(const Dense& values) {
 
 Dense Buffer::load() const {
   if (spec_.absent) return {};
-  Dense values{spec_.dtype, spec_.sizes, std::vector<std::uint64_t>(static_cast<std::size_t>(element_count(spec_.sizes)))};
+  Dense values{spec_.dtype, spec_.sizes,
+               std::vector<std::uint64_t>(static_cast<std::size_t>(element_count(spec_.sizes)))};
   each_element([&](std::size_t i, const std::byte* at) { std::memcpy(&values.bits[i], at, element_); });
   return values;
 }
@@ -102,7 +103,8 @@ struct Format {
   [[nodiscard]] std::uint64_t bias() const { return (std::uint64_t{1} << (exponent_bits - 1)) - 1; }
   [[nodiscard]] std::uint64_t all_exponent_bits() const { return (std::uint64_t{1} << exponent_bits) - 1; }
   [[nodiscard]] std::uint64_t pack(bool negative, std::uint64_t exponent, std::uint64_t mantissa) const {
-    return (std::uint64_t{negative} << (exponent_bits + mantissa_bits)) | (exponent << mantissa_bits) | mantissa;
+    return (std::uint64_t{negative ? 1u : 0u} << (exponent_bits + mantissa_bits)) | (exponent << mantissa_bits) |
+           mantissa;
   }
   // Integers of a few bits, which every format holds exactly.
   [[nodiscard]] std::uint64_t integer(int value) const {
@@ -134,7 +136,7 @@ class Values {
  public:
   Values(std::int32_t dtype, Fill fill, std::uint64_t seed) : dtype_(dtype), format_(format_of(dtype)), random_(seed) {
     // One problem is of one kind, so that a NaN in each sum does not hide everything else.
-    if (fill == Fill::mixed) fill = std::array{Fill::integers, Fill::reals, Fill::mixed}[random_() % 3];
+    if (fill == Fill::mixed) fill = std::array{Fill::integers, Fill::reals, Fill::specials}[random_() % 3];
     fill_ = fill;
   }
 
@@ -151,7 +153,8 @@ class Values {
   std::uint64_t integer() {
     if (fill_ == Fill::ones) return 1;
     const int value = is_signed() ? small() : small() + 4;
-    if (fill_ == Fill::integers || random_() % 8 < 5) return static_cast<std::uint64_t>(static_cast<std::int64_t>(value));
+    if (fill_ == Fill::integers || random_() % 8 < 5)
+      return static_cast<std::uint64_t>(static_cast<std::int64_t>(value));
     return random_();  // any bits, extremes among them
   }
 
@@ -161,7 +164,7 @@ class Values {
     const std::uint64_t r = random_();
     const bool negative = (r & 1) != 0;
     const std::uint64_t mantissa = (r >> 1) & ((std::uint64_t{1} << format_->mantissa_bits) - 1);
-    if (fill_ == Fill::mixed) {
+    if (fill_ == Fill::specials) {
       switch (random_() % 32) {
         case 0:
           return format_->pack(negative, format_->all_exponent_bits(), mantissa | 1);  // NaN, quiet or not

@@ -122,7 +122,9 @@ Buffers make_buffers(const std::vector<TensorSpec>& specs, Buffer::Against side,
 class Trial {
  public:
   Trial(const bp_operator* op, const Tensors& tensors, Buffer::Against side, std::byte gap)
-      : op_(op), tensors_(tensors), inputs_(make_buffers(tensors.inputs, side, gap)),
+      : op_(op),
+        tensors_(tensors),
+        inputs_(make_buffers(tensors.inputs, side, gap)),
         outputs_(make_buffers(tensors.outputs, side, ~gap)) {}
 
   Buffer& input(std::size_t i) { return *inputs_[i]; }
@@ -149,7 +151,8 @@ class Trial {
 
     std::size_t workspace_bytes = 0;
     if (bp_operator_workspace_size(op_, &workspace_bytes) != BP_OK) return bp_last_error();
-    const TensorSpec workspace_spec{"workspace", BP_U8, {static_cast<std::int64_t>((workspace_bytes + 15) / 16 * 16)}, {1}, false};
+    const TensorSpec workspace_spec{
+        "workspace", BP_U8, {static_cast<std::int64_t>((workspace_bytes + 15) / 16 * 16)}, {1}, false};
     const Buffer workspace(workspace_spec, Buffer::Against::back, std::byte{0xee});
     const bp_status status =
         bp_operator_run(op_, in.data(), in.size(), out.data(), out.size(), workspace.data(), nullptr);
@@ -167,7 +170,8 @@ class Trial {
     }
     for (std::size_t i = 0; i < inputs_.size(); ++i) {
       if (aliased == i) continue;
-      if (inputs_[i]->snapshot() != before[i]) return fmt::format("{}: an input was written to", tensors_.inputs[i].name);
+      if (inputs_[i]->snapshot() != before[i])
+        return fmt::format("{}: an input was written to", tensors_.inputs[i].name);
     }
     return {};
   }
@@ -190,7 +194,7 @@ Expected from_reference(const Problem& problem, const Tensors& tensors, const st
   const CreateResult reference = try_create(problem, tensors, options);
   if (!reference.op) throw UsageError(reference.error);
   Buffers in = make_buffers(tensors.inputs, Buffer::Against::front, std::byte{0});
-  Buffers out = make_buffers(tensors.outputs, Buffer::Against::front, std::byte{0});
+  const Buffers out = make_buffers(tensors.outputs, Buffer::Against::front, std::byte{0});
   std::vector<const void*> in_pointers;
   std::vector<void*> out_pointers;
   for (std::size_t i = 0; i < in.size(); ++i) {
@@ -201,7 +205,9 @@ Expected from_reference(const Problem& problem, const Tensors& tensors, const st
   std::size_t bytes = 0;
   bp_operator_workspace_size(reference.op.get(), &bytes);
   std::vector<std::max_align_t> workspace(bytes / sizeof(std::max_align_t) + 1);
-  Expected expected{.outputs = {}, .any_nan = problem.kind == BP_MAX_POOL_GRAD || problem.kind == BP_RESAMPLE_GRAD || problem.kind == BP_RESAMPLE};
+  Expected expected{
+      .outputs = {},
+      .any_nan = problem.kind == BP_MAX_POOL_GRAD || problem.kind == BP_RESAMPLE_GRAD || problem.kind == BP_RESAMPLE};
   const bp_status status = bp_operator_run(reference.op.get(), in_pointers.data(), in.size(), out_pointers.data(),
                                            out.size(), workspace.data(), nullptr);
   expected.wrong_winners = status != BP_OK;
@@ -211,32 +217,27 @@ Expected from_reference(const Problem& problem, const Tensors& tensors, const st
 
 }  // namespace
 
-std::string check_problem(const Problem& problem, std::int32_t dtype, const CreateOptions& options) {
+std::string check_problem(const Problem& problem, std::int32_t dtype, const bp_operator* op) {
   const Tensors specs = tensors(problem, dtype);
-  const CreateResult created = try_create(problem, specs, options);
-  if (!created.op) return fmt::format("create returned {}: {}", bp_status_name(created.status), created.error);
-  if (!options.implementation.empty() && options.implementation != bp_operator_implementation(created.op.get())) {
-    return fmt::format("'{}' ran, expected the forced '{}'", bp_operator_implementation(created.op.get()), options.implementation);
-  }
   const std::vector<Dense> values = make_inputs(problem, dtype, specs);
   const bool large = std::max(element_count(problem.x_shape), element_count(problem.y_shape)) > kMostForOracle;
 
-  Trial front(created.op.get(), specs, Buffer::Against::front, std::byte{0xa5});
+  Trial front(op, specs, Buffer::Against::front, std::byte{0xa5});
   const std::vector<Dense> inputs = front.loaded_inputs(values);
   const Expected expected = large ? from_reference(problem, specs, inputs) : brute_force(problem, inputs);
   if (std::string wrong = front.run(expected, std::nullopt); !wrong.empty()) return wrong;
 
   // Once more with other bytes around and before: what lies there must not matter, and twice is the same.
-  Trial back(created.op.get(), specs, Buffer::Against::back, std::byte{0x00});
+  Trial back(op, specs, Buffer::Against::back, std::byte{0x00});
   back.loaded_inputs(values);
-  if (std::string wrong = back.run(expected, std::nullopt); !wrong.empty()) return wrong + " (second run)";
+  if (const std::string wrong = back.run(expected, std::nullopt); !wrong.empty()) return wrong + " (second run)";
 
   if (problem.kind != BP_RELU && problem.kind != BP_RELU_GRAD) return {};
   for (std::size_t i = 0; i < specs.inputs.size(); ++i) {
     if (!same_view(specs.inputs[i], specs.outputs[0])) continue;
-    Trial in_place(created.op.get(), specs, Buffer::Against::back, std::byte{0x3c});
+    Trial in_place(op, specs, Buffer::Against::back, std::byte{0x3c});
     in_place.loaded_inputs(values);
-    if (std::string wrong = in_place.run(expected, i); !wrong.empty()) return wrong + " (in place)";
+    if (const std::string wrong = in_place.run(expected, i); !wrong.empty()) return wrong + " (in place)";
   }
   return {};
 }

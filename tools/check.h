@@ -9,8 +9,8 @@
 
 namespace tools {
 
-// Empty when all is well, else what is wrong.
-std::string check_problem(const Problem& problem, std::int32_t dtype, const CreateOptions& options);
+// Runs an operator created for this problem; empty when all is well, else what is wrong.
+std::string check_problem(const Problem& problem, std::int32_t dtype, const bp_operator* op);
 
 // The types a problem is checked in, and the implementations there are.
 std::vector<std::int32_t> dtypes_of(const Problem& problem, std::int32_t device_kind);

@@ -3,12 +3,15 @@
 #include "check.h"
 #include "commands.h"
 #include "device_options.h"
+#include "options.h"
 
 #include <fmt/format.h>
 
 #include <unistd.h>
 
 #include <algorithm>
+#include <chrono>
+#include <limits>
 #include <map>
 #include <memory>
 
@@ -18,7 +21,7 @@ namespace {
 
 struct CheckArguments {
   std::int32_t kind = 0;  // 0: every operator
-  Problem problem;        // given by options, where kind is set
+  Problem problem;        // a problem of its own, where it has an x_shape; else only its types count
   std::vector<std::string> names;
   std::uint64_t random = 0;
   std::uint64_t first = 1;
@@ -28,13 +31,13 @@ struct CheckArguments {
 // Counts by operator and implementation; speaks of what differs at once, of the rest at the end.
 class Report {
  public:
-  explicit Report(std::size_t total) : total_(total), terminal_(::isatty(STDERR_FILENO) != 0) {}
+  explicit Report(std::uint64_t total) : total_(total), terminal_(::isatty(STDERR_FILENO) != 0) {}
 
-  void add(const Problem& problem, std::int32_t dtype, const std::string& implementation, const std::string& wrong) {
-    Tally& tally = tallies_[{problem.kind, implementation}];
-    ++tally.tried;
-    if (wrong.empty()) return;
-    ++tally.failed;
+  void passed(const Problem& problem, const std::string& implementation) { ++tally(problem, implementation).tried; }
+  void refused(const Problem& problem, const std::string& implementation) { ++tally(problem, implementation).refused; }
+  void failed(const Problem& problem, std::int32_t dtype, const std::string& implementation, const std::string& wrong) {
+    ++tally(problem, implementation).tried;
+    ++tally(problem, implementation).failed;
     clear_progress();
     fmt::print("DIFFERS {} {} {}: {}\n", operator_name(problem.kind), dtype_name(dtype), implementation, wrong);
     if (problem.text.empty()) return;  // typed by the user, who has it
@@ -43,54 +46,82 @@ class Report {
                has_dtype ? "" : dtype_name(dtype));
   }
 
-  void progress() {
+  void start(const Problem& problem) {
     ++done_;
-    if (!terminal_ || done_ % 16 != 0) return;
-    fmt::print(stderr, "\r{} of {} problems", done_, total_);
+    const auto now = std::chrono::steady_clock::now();
+    if (!terminal_ || now - shown_ < std::chrono::milliseconds(100)) return;
+    shown_ = now;
+    clear_progress();
+    const std::string line = fmt::format("{} of {}: {} {}", done_, total_, operator_name(problem.kind), problem.name);
+    std::fputs(line.c_str(), stderr);
     std::fflush(stderr);
   }
 
   int finish() {
     clear_progress();
-    std::int64_t tried = 0;
-    std::int64_t failed = 0;
+    std::uint64_t tried = 0;
+    std::uint64_t wrong = 0;
     for (const auto& [key, tally] : tallies_) {
-      fmt::print("{:<16} {:<14} {:>7} checked, {} differ\n", operator_name(key.first), key.second, tally.tried, tally.failed);
+      fmt::print("{:<16} {:<14} {:>7} checked, {} refused, {} differ\n", operator_name(key.first), key.second,
+                 tally.tried, tally.refused, tally.failed);
       tried += tally.tried;
-      failed += tally.failed;
+      wrong += tally.failed;
     }
-    fmt::print("{} problems, {} passed, {} failed\n", done_, tried - failed, failed);
-    return failed == 0 ? 0 : 1;
+    fmt::print("{} problems, {} passed, {} failed\n", done_, tried - wrong, wrong);
+    return wrong == 0 ? 0 : 1;
   }
 
  private:
-  void clear_progress() const {
-    if (terminal_) fmt::print(stderr, "\r\x1b[K");
-  }
   struct Tally {
-    std::int64_t tried = 0;
-    std::int64_t failed = 0;
+    std::uint64_t tried = 0;
+    std::uint64_t refused = 0;
+    std::uint64_t failed = 0;
   };
-  std::size_t total_;
+  Tally& tally(const Problem& problem, const std::string& implementation) {
+    return tallies_[{problem.kind, implementation}];
+  }
+  void clear_progress() const {
+    if (terminal_) std::fputs("\r\x1b[K", stderr);
+  }
+  std::uint64_t total_;
   bool terminal_;
-  std::size_t done_ = 0;
+  std::chrono::steady_clock::time_point shown_;
+  std::uint64_t done_ = 0;
   std::map<std::pair<std::int32_t, std::string>, Tally> tallies_;
 };
 
-void check_one(const Problem& problem, const CreateOptions& options, Report& report) {
-  const std::vector<std::string> implementations =
-      options.implementation.empty() ? implementations_of(problem.kind, options.device.kind)
-                                     : std::vector<std::string>{options.implementation};
-  if (implementations.empty()) throw UsageError(fmt::format("this build has no implementation of {} for that device", operator_name(problem.kind)));
-  for (const std::int32_t dtype : dtypes_of(problem, options.device.kind)) {
-    for (const std::string& implementation : implementations) {
-      CreateOptions forced = options;
-      forced.implementation = implementation;
-      report.add(problem, dtype, implementation, check_problem(problem, dtype, forced));
-    }
+// Every implementation of one type; a problem that the library refuses is the user's mistake, not a difference.
+void check_type(const Problem& problem, std::int32_t dtype, const CreateOptions& options, Report& report) {
+  const Tensors specs = tensors(problem, dtype);
+  if (const CreateResult best = try_create(problem, specs, options); !best.op) {
+    throw UsageError(problem.text.empty() ? best.error : fmt::format("{} (in '{}')", best.error, problem.text));
   }
-  report.progress();
+  for (const std::string& name : implementations_of(problem.kind, options.device.kind)) {
+    if (!options.implementation.empty() && options.implementation != name) continue;
+    CreateOptions forced = options;
+    forced.implementation = name;
+    const CreateResult created = try_create(problem, specs, forced);
+    if (created.status == BP_UNSUPPORTED) {
+      report.refused(problem, name);
+      continue;
+    }
+    std::string wrong = created.error;
+    if (created.op && name != bp_operator_implementation(created.op.get())) wrong = "another implementation ran";
+    if (wrong.empty()) wrong = check_problem(problem, dtype, created.op.get());
+    wrong.empty() ? report.passed(problem, name) : report.failed(problem, dtype, name, wrong);
+  }
 }
+
+void check_one(const Problem& problem, const CheckArguments& arguments, Report& report) {
+  const std::vector<std::int32_t>& wanted = arguments.problem.dtypes;
+  report.start(problem);
+  for (const std::int32_t dtype : dtypes_of(problem, arguments.device.device)) {
+    if (!wanted.empty() && std::find(wanted.begin(), wanted.end(), dtype) == wanted.end()) continue;
+    check_type(problem, dtype, arguments.device.create_options(), report);
+  }
+}
+
+// ---- Which problems ------------------------------------------------------------------------------------
 
 bool wanted(const Problem& problem, const CheckArguments& arguments) {
   if (arguments.kind != 0 && problem.kind != arguments.kind) return false;
@@ -111,32 +142,70 @@ int check_named(const CheckArguments& arguments) {
     }
   }
   Report report(selected.size());
-  for (const Problem* problem : selected) check_one(*problem, arguments.device.create_options(), report);
+  for (const Problem* problem : selected) check_one(*problem, arguments, report);
   return report.finish();
 }
 
 int check_random(const CheckArguments& arguments) {
+  if (arguments.random > std::numeric_limits<std::uint64_t>::max() - arguments.first) {
+    throw UsageError("--first: leaves no room for so many problems");
+  }
+  if (!arguments.names.empty()) throw UsageError("--random: makes its own problems, expected no names beside it");
   fmt::print("random problems {} to {}\n", arguments.first, arguments.first + arguments.random - 1);
   Report report(arguments.random);
   for (std::uint64_t n = arguments.first; n < arguments.first + arguments.random; ++n) {
-    check_one(parse_problem(random_problem(n, arguments.kind)), arguments.device.create_options(), report);
+    check_one(parse_problem(random_problem(n, arguments.kind)), arguments, report);
   }
   return report.finish();
 }
 
-int check(CheckArguments& arguments) {
-  if (arguments.random > 0) return check_random(arguments);
-  if (arguments.problem.x_shape.empty()) return check_named(arguments);
+int check_given(CheckArguments& arguments) {
+  if (!arguments.names.empty()) throw UsageError("--x-shape: gives a problem of its own, expected no names beside it");
   complete(arguments.problem);
   Report report(1);
-  check_one(arguments.problem, arguments.device.create_options(), report);
+  check_one(arguments.problem, arguments, report);
   return report.finish();
 }
 
+int check(CheckArguments& arguments) {
+  if (*bp_cpu_instruction_sets() == '\0') throw UsageError(bp_last_error());
+  if (arguments.kind != 0 && implementations_of(arguments.kind, arguments.device.device).empty()) {
+    throw UsageError(fmt::format("device: this build has no implementation of {} for {}", operator_name(arguments.kind),
+                                 device_name(arguments.device.device)));
+  }
+  if (arguments.random > 0) return check_random(arguments);
+  return arguments.problem.x_shape.empty() ? check_named(arguments) : check_given(arguments);
+}
+
+// Parameters without a shape would be read and ignored.
+void require_shape_for_parameters(const CLI::App& op, const CheckArguments& arguments) {
+  if (!arguments.problem.x_shape.empty()) return;
+  for (const CLI::Option* option : op.get_options()) {
+    const std::string name = option->get_name();
+    const bool belongs_to_all = name == "problem" || name == "--random" || name == "--first" || name == "--dtype" ||
+                                name == "--device" || name == "--threads" || name == "--implementation";
+    if (option->count() > 0 && !belongs_to_all) throw CLI::ValidationError(name + ": needs --x-shape");
+  }
+}
+
 void add_common(CLI::App& command, CheckArguments& arguments) {
-  command.add_option("problem", arguments.names, "named problems (default: all)")->type_name("NAME...");
-  command.add_option("--random", arguments.random, "check this many random problems instead")->type_name("N");
-  command.add_option("--first", arguments.first, "the number of the first random problem (default 1)")->type_name("N");
+  const auto number = [&](const std::string& option, std::uint64_t& target, const std::string& help) {
+    command
+        .add_option_function<std::string>(
+            option,
+            [option, &target](const std::string& text) {
+              try {
+                target = parse_count(option, text);
+              } catch (const UsageError& error) {
+                throw CLI::ValidationError(error.what());
+              }
+            },
+            help)
+        ->type_name("N");
+  };
+  command.add_option("problem", arguments.names, "named problems (default: all)")->type_name("NAME");
+  number("--random", arguments.random, "check this many random problems instead");
+  number("--first", arguments.first, "the number of the first random problem (default 1)");
   add_device_options(command, arguments.device);
 }
 
@@ -149,16 +218,23 @@ void add_check(CLI::App& app, Command& chosen) {
   const auto all = std::make_shared<CheckArguments>();
   add_common(*command, *all);
   command->callback([all, command, &chosen] {
-    if (command->get_subcommands().empty()) chosen = [all] { return check(*all); };
+    if (command->get_subcommands().empty()) {
+      chosen = [all] { return check(*all); };
+    } else if (!all->names.empty()) {
+      throw CLI::ValidationError("'" + all->names.front() + "' stands before the operator, expected behind it");
+    }
   });
   for (const std::string_view name : operator_names()) {
-    CLI::App* op = command->add_subcommand(std::string(name), "");
+    CLI::App* op = command->add_subcommand(std::string(name), operator_help(*operator_kind(name)));
     const auto arguments = std::make_shared<CheckArguments>();
     arguments->kind = *operator_kind(name);
     arguments->problem.kind = arguments->kind;
     add_common(*op, *arguments);
     add_problem_options(*op, arguments->problem);
-    op->callback([arguments, &chosen] { chosen = [arguments] { return check(*arguments); }; });
+    op->callback([arguments, op, &chosen] {
+      require_shape_for_parameters(*op, *arguments);
+      chosen = [arguments] { return check(*arguments); };
+    });
   }
 }
 

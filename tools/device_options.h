@@ -11,25 +11,16 @@
 namespace tools {
 
 struct DeviceOptions {
-  std::string device = "cpu";
+  std::int32_t device = BP_DEVICE_CPU;
   std::string implementation;
-  int threads = 0;
+  std::uint64_t threads = 0;
 
   [[nodiscard]] CreateOptions create_options() const {
-    return {.device = {device == "cuda" ? BP_DEVICE_CUDA : BP_DEVICE_CPU, 0},
-            .implementation = implementation,
-            .threads = threads};
+    return {.device = {device, 0}, .implementation = implementation, .threads = static_cast<int>(threads)};
   }
 };
 
-inline void add_device_options(CLI::App& command, DeviceOptions& options) {
-  command.add_option("--device", options.device, "where to run (default cpu)")
-      ->check(CLI::IsMember({"cpu", "cuda"}))
-      ->type_name("cpu|cuda");
-  command.add_option("--threads", options.threads, "the most threads to use (default: all)")
-      ->check(CLI::Range(0, 1 << 16))
-      ->type_name("N");
-  command.add_option("--implementation", options.implementation, "force the implementation of this name")->type_name("NAME");
-}
+std::string_view device_name(std::int32_t kind);
+void add_device_options(CLI::App& command, DeviceOptions& options);
 
 }  // namespace tools

@@ -19,8 +19,7 @@ struct ExplainArguments {
 int explain(ExplainArguments& arguments) {
   Problem& problem = arguments.problem;
   complete(problem);
-  const std::int32_t dtype = problem.dtypes.empty() ? (problem.kind == BP_CONVERT_WINNERS ? BP_I64 : BP_F32)
-                                                    : problem.dtypes.front();
+  const std::int32_t dtype = problem.dtypes.empty() ? default_dtype(problem) : problem.dtypes.front();
   const CreateResult created = try_create(problem, tensors(problem, dtype), arguments.device.create_options());
   if (!created.op) throw UsageError(created.error);
   std::size_t length = 0;
@@ -39,7 +38,7 @@ void add_explain(CLI::App& app, Command& chosen) {
       "explain", "The plan of a problem: implementation, why faster ones refused, tables, bytes, workspace");
   command->require_subcommand(1);
   for (const std::string_view name : operator_names()) {
-    CLI::App* op = command->add_subcommand(std::string(name), "");
+    CLI::App* op = command->add_subcommand(std::string(name), operator_help(*operator_kind(name)));
     const auto arguments = std::make_shared<ExplainArguments>();
     arguments->problem.kind = *operator_kind(name);
     add_problem_options(*op, arguments->problem);

@@ -2,6 +2,7 @@
 // `backpass list`: what there is.
 #include "check.h"
 #include "commands.h"
+#include "device_options.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -10,9 +11,9 @@ namespace tools {
 
 namespace {
 
-std::string_view device_name(std::int32_t kind) { return kind == BP_DEVICE_CPU ? "cpu" : "cuda"; }
-
 int list() {
+  const std::string_view sets = bp_cpu_instruction_sets();
+  if (sets.empty()) throw UsageError(bp_last_error());
   fmt::print("{:<16} {:<6} {:<54} {}\n", "operator", "device", "types", "implementations, best first");
   for (const std::string_view name : operator_names()) {
     const std::int32_t kind = *operator_kind(name);
@@ -27,8 +28,6 @@ int list() {
     }
   }
   fmt::print("\ndevices: cpu {}, cuda {}\n", bp_device_count(BP_DEVICE_CPU), bp_device_count(BP_DEVICE_CUDA));
-  const std::string_view sets = bp_cpu_instruction_sets();
-  if (sets.empty()) throw UsageError(bp_last_error());
   fmt::print("instruction sets: {}\n", sets);
   return 0;
 }

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "npy.h"
 
+#include "printable.h"
+
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <sys/stat.h>
@@ -25,48 +27,13 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::string_view magic = "\x93NUMPY";
-constexpr std::size_t prefix_size = magic.size() + 2;  // and the two bytes of the version
-constexpr std::size_t max_header = 64 * 1024;
-constexpr std::size_t data_alignment = 64;
-constexpr std::string_view supported_types = "f8 f4 f2 i8 i4 i2 i1 u8 u4 u2 u1, and V2 with --dtype bf16";
+constexpr std::string_view kMagic = "\x93NUMPY";
+constexpr std::size_t kPrefixSize = kMagic.size() + 2;  // and the two bytes of the version
+constexpr std::size_t kMaxHeader = std::size_t{64} * 1024;
+constexpr std::size_t kDataAlignment = 64;
+constexpr std::string_view kSupportedTypes = "f8 f4 f2 i8 i4 i2 i1 u8 u4 u2 u1, and V2 with --dtype bf16";
 
 // ---- Messages -------------------------------------------------------------------------------------------------------
-
-// The length of the UTF-8 character at the front of `text`, or 0 where there is none that may be printed.
-std::size_t printable_length(std::string_view text) {
-  const auto byte = [&](std::size_t i) { return static_cast<unsigned char>(text[i]); };
-  const unsigned lead = byte(0);
-  if (lead < 0x80) return lead >= 0x20 && lead != 0x7f ? 1 : 0;
-  const std::size_t length = lead >= 0xf0 ? 4 : lead >= 0xe0 ? 3 : 2;
-  if (lead < 0xc2 || lead > 0xf4 || text.size() < length) return 0;
-  std::uint32_t code = lead & (0x7fU >> length);
-  for (std::size_t i = 1; i < length; ++i) {
-    if ((byte(i) & 0xc0U) != 0x80) return 0;
-    code = code << 6 | (byte(i) & 0x3fU);
-  }
-  constexpr std::array<std::uint32_t, 5> smallest{0, 0, 0x80, 0x800, 0x10000};
-  const bool surrogate = code >= 0xd800 && code <= 0xdfff;
-  const bool breaks_line = code < 0xa0 || code == 0x2028 || code == 0x2029;  // C1 controls and separators
-  return code < smallest[length] || code > 0x10ffff || surrogate || breaks_line ? 0 : length;
-}
-
-// Text of a stranger's, safe to print within one line.
-std::string printable(std::string_view text) {
-  std::string result;
-  while (!text.empty()) {
-    const std::size_t length = printable_length(text);
-    if (length > 0) {
-      result += text.substr(0, length);
-    } else if (text.front() == '\n') {
-      result += "\\n";
-    } else {
-      result += fmt::format("\\x{:02x}", static_cast<unsigned char>(text.front()));
-    }
-    text.remove_prefix(std::max<std::size_t>(length, 1));
-  }
-  return result;
-}
 
 std::string shortened(std::string_view text) {
   constexpr std::size_t longest = 60;
@@ -125,10 +92,10 @@ class File {
   File& operator=(const File&) = delete;
 
   // Fills `room` as far as the file reaches; returns how far that is.
-  std::size_t read(std::span<std::byte> room) {
+  std::size_t read(std::span<std::byte> room) const {
     std::size_t done = 0;
     while (done < room.size()) {
-      const ssize_t count = ::read(descriptor_, room.data() + done, std::min(room.size() - done, largest_transfer));
+      const ssize_t count = ::read(descriptor_, room.data() + done, std::min(room.size() - done, kLargestTransfer));
       if (count == 0) break;
       if (count > 0) done += static_cast<std::size_t>(count);
       if (count < 0 && errno != EINTR) fail_with_reason(errno);
@@ -136,16 +103,16 @@ class File {
     return done;
   }
 
-  void write(std::span<const std::byte> bytes) {
+  void write(std::span<const std::byte> bytes) const {
     while (!bytes.empty()) {
-      const ssize_t count = ::write(descriptor_, bytes.data(), std::min(bytes.size(), largest_transfer));
+      const ssize_t count = ::write(descriptor_, bytes.data(), std::min(bytes.size(), kLargestTransfer));
       if (count >= 0) bytes = bytes.subspan(static_cast<std::size_t>(count));
       if (count < 0 && errno != EINTR) fail_with_reason(errno);
     }
   }
 
   // As far as the file system knows modes.
-  void set_mode(mode_t mode) { ::fchmod(descriptor_, mode); }
+  void set_mode(mode_t mode) const { ::fchmod(descriptor_, mode); }
 
   // Some file systems report a full disk only here.
   void close() {
@@ -169,7 +136,7 @@ class File {
   }
 
   // Systems differ in what they do beyond 2 GiB at once.
-  static constexpr std::size_t largest_transfer = std::size_t{1} << 30;
+  static constexpr std::size_t kLargestTransfer = std::size_t{1} << 30;
   int descriptor_;
 };
 
@@ -382,7 +349,7 @@ struct ElementType {
 [[noreturn]] void fail_for_type(const Header& header) {
   const std::string quote = header.descr_is_string ? "'" : "";
   fail(fmt::format("its type (descr {}{}{}) is not supported; the supported types are {}", quote,
-                   shortened(header.descr), quote, supported_types));
+                   shortened(header.descr), quote, kSupportedTypes));
 }
 
 ElementType element_type(const Header& header, bool as_bf16) {
@@ -454,12 +421,12 @@ std::string_view as_text(std::span<const std::byte> bytes) {
 
 std::span<const std::byte> as_bytes(std::string_view text) { return std::as_bytes(std::span(text)); }
 
-void read_magic_and_version(File& file, std::span<std::byte, prefix_size> room) {
+void read_magic_and_version(File& file, std::span<std::byte, kPrefixSize> room) {
   const std::string_view text = as_text(std::span(room).first(file.read(room)));
   if (text.empty()) fail("is empty, not a .npy file");
   if (text.starts_with("PK\x03\x04")) fail("is an archive (.npz?), not a .npy file");
-  if (!magic.starts_with(text.substr(0, magic.size()))) fail("is not a .npy file");
-  if (text.size() < prefix_size) fail("truncated: ends within its header");
+  if (!kMagic.starts_with(text.substr(0, kMagic.size()))) fail("is not a .npy file");
+  if (text.size() < kPrefixSize) fail("truncated: ends within its header");
 }
 
 std::size_t read_header_length(File& file, std::size_t field_size) {
@@ -471,16 +438,16 @@ std::size_t read_header_length(File& file, std::size_t field_size) {
 }
 
 Header read_header(File& file) {
-  std::array<std::byte, prefix_size> prefix{};
+  std::array<std::byte, kPrefixSize> prefix{};
   read_magic_and_version(file, prefix);
-  const int major = std::to_integer<int>(prefix[magic.size()]);
-  const int minor = std::to_integer<int>(prefix[magic.size() + 1]);
+  const int major = std::to_integer<int>(prefix[kMagic.size()]);
+  const int minor = std::to_integer<int>(prefix[kMagic.size() + 1]);
   if (major < 1 || major > 3 || minor != 0) {
     fail(fmt::format("is a .npy file of version {}.{}; the supported versions are 1.0, 2.0 and 3.0", major, minor));
   }
   const std::size_t length = read_header_length(file, major == 1 ? 2 : 4);
-  if (length > max_header) {
-    fail(fmt::format("its header claims a length of {} bytes; the longest that is read is {}", length, max_header));
+  if (length > kMaxHeader) {
+    fail(fmt::format("its header claims a length of {} bytes; the longest that is read is {}", length, kMaxHeader));
   }
   std::vector<std::byte> text(length);
   if (file.read(text) < length) fail("truncated: ends within its header");
@@ -559,13 +526,13 @@ void check_arguments(std::int32_t dtype, const Ints& sizes, std::span<const std:
 std::string header_text(std::int32_t dtype, const Ints& sizes, bool bf16_as_void) {
   std::string text = fmt::format("{{'descr': '{}', 'fortran_order': False, 'shape': {}, }}",
                                  descr_of(dtype, bf16_as_void), shape_text(sizes));
-  constexpr std::size_t before = prefix_size + 2;  // two bytes of length
-  const std::size_t whole = (before + text.size() + 1 + data_alignment - 1) / data_alignment * data_alignment;
+  constexpr std::size_t before = kPrefixSize + 2;  // two bytes of length
+  const std::size_t whole = (before + text.size() + 1 + kDataAlignment - 1) / kDataAlignment * kDataAlignment;
   text.resize(whole - before - 1, ' ');
   text += '\n';
   const std::string length{static_cast<char>(text.size() & 0xff), static_cast<char>(text.size() >> 8)};
   const std::string version{'\1', '\0'};
-  return std::string(magic) + version + length + text;
+  return std::string(kMagic) + version + length + text;
 }
 
 void write_contents(File& file, const std::string& header, std::int32_t dtype, std::span<const std::byte> data) {

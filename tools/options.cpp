@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "options.h"
 
+#include "device_options.h"
+
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
@@ -26,10 +28,10 @@ std::vector<std::string_view> split(std::string_view text, char separator) {
 template <class Number>
 Number parse_number(std::string_view option, std::string_view text, std::string_view expected) {
   Number value{};
-  std::string_view digits = text;
-  if (digits.size() > 1 && digits.front() == '+') digits.remove_prefix(1);
-  const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), value);
-  if (error != std::errc() || end != digits.data() + digits.size()) {
+  // from_chars knows no plus sign.
+  const bool plus = text.size() > 1 && text[0] == '+' && text[1] != '-';
+  const auto [end, error] = std::from_chars(text.data() + (plus ? 1 : 0), text.data() + text.size(), value);
+  if (error != std::errc() || end != text.data() + text.size()) {
     throw UsageError(fmt::format("{}: '{}' is not {}", option, text, expected));
   }
   return value;
@@ -59,7 +61,8 @@ void parse_table(Problem& problem, std::string_view text) {
       }
     }
   }
-  if (problem.tables.size() <= static_cast<std::size_t>(axis)) problem.tables.resize(static_cast<std::size_t>(axis) + 1);
+  if (problem.tables.size() <= static_cast<std::size_t>(axis))
+    problem.tables.resize(static_cast<std::size_t>(axis) + 1);
   problem.tables[static_cast<std::size_t>(axis)] = std::move(table);
 }
 
@@ -100,7 +103,25 @@ class Adder {
   CLI::Option* function(const std::string& option, const std::string& help, const std::string& form, F&& f) {
     return command_.add_option_function<std::string>(option, as_validation(std::forward<F>(f)), help)->type_name(form);
   }
-  void flag(const std::string& option, bool& target, const std::string& help) { command_.add_flag(option, target, help); }
+  // May be given again and again; takes one value each time.
+  template <class F>
+  void repeated(const std::string& option, const std::string& help, const std::string& form, F&& f) {
+    command_
+        .add_option_function<std::vector<std::string>>(
+            option,
+            [f](const std::vector<std::string>& texts) {
+              for (const std::string& text : texts) as_validation(f)(text);
+            },
+            help)
+        ->allow_extra_args(false)
+        ->type_name(form);
+  }
+  void number(const std::string& option, std::uint64_t& target, const std::string& help) {
+    function(option, help, "N", [option, &target](const std::string& t) { target = parse_count(option, t); });
+  }
+  void flag(const std::string& option, bool& target, const std::string& help) {
+    command_.add_flag(option, target, help);
+  }
 
  private:
   CLI::App& command_;
@@ -127,34 +148,36 @@ void add_pooling(Adder& add, Problem& p) {
   add.ints("--start-padding", p.start_padding, "padding before the first element (default 0)");
   add.ints("--end-padding", p.end_padding, "padding after the last element (default 0)");
   add.ints("--dilations", p.dilations, "distance of the taps (default 1)");
-  if (p.kind != BP_MAX_POOL_GRAD) add.flag("--ceil-mode", p.ceil_mode, "default output size counts a last partial window");
+  add.flag("--ceil-mode", p.ceil_mode, "the output size, where none is given, counts a last partial window");
   const bool converts = p.kind == BP_CONVERT_WINNERS;
   const std::string winners_option = p.kind == BP_MAX_POOL_GRAD ? "--winners,--winners-kind" : "--winners";
   add.function(winners_option, converts ? "the form to write" : "stored winners and their form",
                converts ? "compact|flat|plane" : "compact|flat",
-               [&p, converts](const std::string& t) { p.winners = parse_winners_kind(t, converts); });
+               [&p, converts](const std::string& t) { p.winners = parse_winners_kind("--winners", t, converts); });
   if (converts) {
     add.function("--winners-kind", "the form that is read", "compact|flat|plane",
-                 [&p](const std::string& t) { p.winners_from = parse_winners_kind(t, true); });
+                 [&p](const std::string& t) { p.winners_from = parse_winners_kind("--winners-kind", t, true); });
   }
   add.function("--winners-dtype", "type of flat winners (default i64)", "u32|u64|i32|i64",
-               [&p](const std::string& t) { p.winners_dtype = dtype_from_name(t); });
+               [&p](const std::string& t) { p.winners_dtype = parse_dtype("--winners-dtype", t); });
 }
 
 void add_resample(Adder& add, Problem& p) {
-  add.choice<std::int32_t>("--mode", p.mode, {{"nearest", BP_NEAREST}, {"linear", BP_LINEAR}}, "interpolation (default linear)");
-  add.choice<std::int32_t>("--rounding", p.rounding,
-                           {{"increasing", BP_ROUND_INCREASING}, {"decreasing", BP_ROUND_DECREASING}, {"half-up", BP_ROUND_HALF_UP}},
-                           "how nearest rounds the coordinate (default half-up)");
-  add.choice<std::int32_t>("--convention", p.convention,
-                           {{"half-pixel", BP_HALF_PIXEL}, {"align-corners", BP_ALIGN_CORNERS}, {"asymmetric", BP_ASYMMETRIC}},
-                           "what the coordinates mean (default half-pixel); exact where no scales are given");
+  add.choice<std::int32_t>("--mode", p.mode, {{"nearest", BP_NEAREST}, {"linear", BP_LINEAR}},
+                           "interpolation (default linear)");
+  add.choice<std::int32_t>(
+      "--rounding", p.rounding,
+      {{"increasing", BP_ROUND_INCREASING}, {"decreasing", BP_ROUND_DECREASING}, {"half-up", BP_ROUND_HALF_UP}},
+      "how nearest rounds the coordinate (default half-up)");
+  add.choice<std::int32_t>(
+      "--convention", p.convention,
+      {{"half-pixel", BP_HALF_PIXEL}, {"align-corners", BP_ALIGN_CORNERS}, {"asymmetric", BP_ASYMMETRIC}},
+      "what the coordinates mean (default half-pixel); exact where no scales are given");
   add.reals("--scales", p.scales, "forward scale for each axis");
   add.reals("--input-offsets", p.input_offsets, "input pixel offsets, with --scales");
   add.reals("--output-offsets", p.output_offsets, "output pixel offsets, with --scales");
-  add.function("--table", "one axis given outright: for every output its first source index and its weights",
-               "AXIS=first:w:w,first:w,...", [&p](const std::string& t) { parse_table(p, t); })
-      ->take_all();
+  add.repeated("--table", "one axis given outright: for every output its first source index and its weights",
+               "AXIS=first:w:w,first:w,...", [&p](const std::string& t) { parse_table(p, t); });
 }
 
 void add_slice(Adder& add, Problem& p) {
@@ -172,11 +195,24 @@ Reals parse_reals(std::string_view option, std::string_view text) {
   return parse_list<double>(option, text, "a number");
 }
 
-std::int32_t parse_winners_kind(std::string_view text, bool plane_allowed) {
+std::uint64_t parse_count(std::string_view option, std::string_view text) {
+  return parse_number<std::uint64_t>(option, text, "a count below 2^64");
+}
+
+std::int32_t parse_dtype(std::string_view option, std::string_view text) {
+  try {
+    return dtype_from_name(text);
+  } catch (const UsageError& error) {
+    throw UsageError(fmt::format("{}: {}", option, error.what()));
+  }
+}
+
+std::int32_t parse_winners_kind(std::string_view option, std::string_view text, bool plane_allowed) {
   if (text == "compact") return BP_WINNERS_COMPACT;
   if (text == "flat") return BP_WINNERS_FLAT;
   if (plane_allowed && text == "plane") return BP_WINNERS_PLANE;
-  throw UsageError(fmt::format("'{}' is no form of winners, expected compact|flat{}", text, plane_allowed ? "|plane" : ""));
+  throw UsageError(fmt::format("{}: '{}' is no form of winners, expected compact|flat{}", option, text,
+                               plane_allowed ? "|plane" : ""));
 }
 std::string_view winners_kind_name(std::int32_t kind) {
   constexpr std::array<std::string_view, 4> kNames{"none", "compact", "flat", "plane"};
@@ -200,7 +236,7 @@ void add_problem_options(CLI::App& command, Problem& p) {
   if (p.kind != BP_RELU && p.kind != BP_RELU_GRAD) add.ints("--y-shape", p.y_shape, "sizes of y (and dy)");
   add.function("--dtype", "data types (default: all the operator takes)", "T,T,...", [&p](const std::string& t) {
     p.dtypes.clear();
-    for (const std::string_view part : split(t, ',')) p.dtypes.push_back(dtype_from_name(part));
+    for (const std::string_view part : split(t, ',')) p.dtypes.push_back(parse_dtype("--dtype", part));
   });
   add_parameter_options(command, p);
   add_layout(add, p);
@@ -208,9 +244,29 @@ void add_problem_options(CLI::App& command, Problem& p) {
     add.flag("--corrupt-winners", p.corrupt_winners, "make some of the stored winners wrong");
   }
   add.choice<Fill>("--fill", p.fill,
-                   {{"mixed", Fill::mixed}, {"integers", Fill::integers}, {"reals", Fill::reals}, {"ones", Fill::ones}},
+                   {{"mixed", Fill::mixed},
+                    {"integers", Fill::integers},
+                    {"reals", Fill::reals},
+                    {"specials", Fill::specials},
+                    {"ones", Fill::ones}},
                    "what the inputs are filled with (default mixed)");
-  command.add_option("--seed", p.seed, "seed of the fill (default 1)")->type_name("N");
+  add.number("--seed", p.seed, "seed of the fill (default 1)");
+}
+
+std::string_view device_name(std::int32_t kind) { return kind == BP_DEVICE_CPU ? "cpu" : "cuda"; }
+
+void add_device_options(CLI::App& command, DeviceOptions& options) {
+  static constexpr std::uint64_t kMostThreads = 1 << 16;
+  Adder add(command);
+  add.choice<std::int32_t>("--device", options.device, {{"cpu", BP_DEVICE_CPU}, {"cuda", BP_DEVICE_CUDA}},
+                           "where to run (default cpu)");
+  add.function("--threads", "the most threads to use (default: all)", "N", [&options](const std::string& t) {
+    options.threads = parse_count("--threads", t);
+    if (options.threads > kMostThreads)
+      throw UsageError(fmt::format("--threads: is {}, expected at most {}", t, kMostThreads));
+  });
+  command.add_option("--implementation", options.implementation, "force the implementation of this name")
+      ->type_name("NAME");
 }
 
 }  // namespace tools

@@ -13,7 +13,9 @@ namespace tools {
 Ints parse_ints(std::string_view option, std::string_view text);
 Reals parse_reals(std::string_view option, std::string_view text);
 
-std::int32_t parse_winners_kind(std::string_view text, bool plane_allowed);
+std::uint64_t parse_count(std::string_view option, std::string_view text);
+std::int32_t parse_dtype(std::string_view option, std::string_view text);
+std::int32_t parse_winners_kind(std::string_view option, std::string_view text, bool plane_allowed);
 std::string_view winners_kind_name(std::int32_t kind);
 
 }  // namespace tools

@@ -35,8 +35,9 @@ constexpr std::array<DTypeName, 12> kDTypes{{{BP_F64, "f64", 8},
                                              {BP_U16, "u16", 2},
                                              {BP_U8, "u8", 1}}};
 
-constexpr std::array<std::string_view, 9> kOperators{"relu",          "relu-grad", "max-pool",   "max-pool-grad",  "resample",
-                                                     "resample-grad", "slice",     "slice-grad", "convert-winners"};
+constexpr std::array<std::string_view, 9> kOperators{"relu",          "relu-grad",  "max-pool",
+                                                     "max-pool-grad", "resample",   "resample-grad",
+                                                     "slice",         "slice-grad", "convert-winners"};
 
 }  // namespace
 
@@ -46,6 +47,19 @@ std::optional<std::int32_t> operator_kind(std::string_view name) {
   const auto* found = std::find(kOperators.begin(), kOperators.end(), name);
   if (found == kOperators.end()) return std::nullopt;
   return static_cast<std::int32_t>(found - kOperators.begin()) + BP_RELU;
+}
+
+std::string operator_help(std::int32_t kind) {
+  constexpr std::array<const char*, 9> kHelp{"y = x > 0 ? x : 0",
+                                             "dx = x > 0 ? dy : 0",
+                                             "the greatest value of each window, and its winner",
+                                             "each dy to its window's winner, recomputed or stored",
+                                             "nearest or linear resampling of any axes",
+                                             "the exact adjoint of resample",
+                                             "a window of x, walked by signed strides",
+                                             "dy back in its window, zero elsewhere",
+                                             "stored winners from one form to another"};
+  return kHelp[static_cast<std::size_t>(kind - BP_RELU)];
 }
 
 std::string_view dtype_name(std::int32_t dtype) {
@@ -58,7 +72,8 @@ std::int32_t dtype_from_name(std::string_view name) {
   for (const DTypeName& entry : kDTypes) {
     if (entry.name == name) return entry.dtype;
   }
-  throw UsageError(fmt::format("'{}' is no data type, expected one of f64 f32 f16 bf16 i64 i32 i16 i8 u64 u32 u16 u8", name));
+  throw UsageError(
+      fmt::format("'{}' is no data type, expected one of f64 f32 f16 bf16 i64 i32 i16 i8 u64 u32 u16 u8", name));
 }
 std::size_t dtype_size(std::int32_t dtype) {
   for (const DTypeName& entry : kDTypes) {
@@ -88,13 +103,18 @@ bool is_relu(std::int32_t kind) { return kind == BP_RELU || kind == BP_RELU_GRAD
 
 // ---- Completion ----------------------------------------------------------------------------------------
 
+[[noreturn]] void wrong_count(std::string_view option, std::size_t found, std::size_t axes) {
+  throw UsageError(fmt::format("{}: has {} values, expected {}", option, found,
+                               axes == 1 ? "1" : fmt::format("{} (one for each axis) or 1", axes)));
+}
+
 // One value stands for all axes; none for the default.
 void spread(std::string_view option, Ints& values, int count, std::int64_t otherwise) {
   const auto n = static_cast<std::size_t>(count);
   if (values.empty()) values.assign(n, otherwise);
   if (values.size() == 1) values.assign(n, values[0]);
   if (values.size() != n) {
-    throw UsageError(fmt::format("{}: has {} values, expected {} (one for each axis) or 1", option, values.size(), n));
+    wrong_count(option, values.size(), n);
   }
 }
 
@@ -102,27 +122,28 @@ void spread(std::string_view option, Reals& values, int count) {
   const auto n = static_cast<std::size_t>(count);
   if (values.size() == 1) values.assign(n, values[0]);
   if (!values.empty() && values.size() != n) {
-    throw UsageError(fmt::format("{}: has {} values, expected {} (one for each axis) or 1", option, values.size(), n));
+    wrong_count(option, values.size(), n);
   }
 }
 
-// Sizes that the library will refuse need no sensible answer here, only one that does not overflow.
+// Of parameters that the library will refuse, any size will do.
 std::int64_t pooled_size(const Problem& p, std::size_t i) {
-  const double padded = static_cast<double>(p.x_shape[i + 2]) + static_cast<double>(p.start_padding[i]) +
-                        static_cast<double>(p.end_padding[i]);
-  const double extent = (static_cast<double>(p.window[i]) - 1) * static_cast<double>(p.dilations[i]) + 1;
-  if (p.strides[i] < 1 || extent > padded || padded > 4e18 || padded < 0 || extent < 1) return 1;
-  const std::int64_t room = p.x_shape[i + 2] + p.start_padding[i] + p.end_padding[i] -
-                            ((p.window[i] - 1) * p.dilations[i] + 1);
-  const std::int64_t whole = room / p.strides[i] + 1;
-  if (!p.ceil_mode || room % p.strides[i] == 0) return whole;
-  const bool starts_beyond = whole * p.strides[i] >= p.x_shape[i + 2] + p.start_padding[i];
-  return starts_beyond ? whole : whole + 1;
+  __extension__ using Wide = __int128;
+  const Wide padded = Wide{p.x_shape[i + 2]} + p.start_padding[i] + p.end_padding[i];
+  const Wide room = padded - ((Wide{p.window[i]} - 1) * p.dilations[i] + 1);
+  const Wide stride = p.strides[i];
+  if (stride < 1 || room < 0 || padded > std::numeric_limits<std::int64_t>::max() || room > padded) return 1;
+  const Wide whole = room / stride + 1;
+  const bool partial = p.ceil_mode && room % stride != 0;
+  // PyTorch's rule: a last window that would start beyond the input and its start padding is dropped.
+  const bool starts_inside = whole * stride < Wide{p.x_shape[i + 2]} + p.start_padding[i];
+  return static_cast<std::int64_t>(partial && starts_inside ? whole + 1 : whole);
 }
 
 void complete_pooling(Problem& p) {
   const int spatial = p.spatial_rank();
-  if (spatial < 1) throw UsageError(fmt::format("x has rank {}, expected 3 to 5 (N, C and 1 to 3 spatial axes)", p.rank()));
+  if (spatial < 1)
+    throw UsageError(fmt::format("x has rank {}, expected 3 to 5 (N, C and 1 to 3 spatial axes)", p.rank()));
   if (p.window.empty()) throw UsageError("--window: is missing");
   spread("--window", p.window, spatial, 1);
   if (p.strides.empty()) p.strides = p.window;
@@ -135,15 +156,8 @@ void complete_pooling(Problem& p) {
   for (std::size_t i = 0; i < static_cast<std::size_t>(spatial); ++i) p.y_shape.push_back(pooled_size(p, i));
 }
 
-void complete_resample(Problem& p) {
-  spread("--scales", p.scales, p.rank());
-  spread("--input-offsets", p.input_offsets, p.rank());
-  spread("--output-offsets", p.output_offsets, p.rank());
-  p.tables.resize(p.tables.empty() ? 0 : std::max(p.tables.size(), p.x_shape.size()));
-  if (p.tables.size() > p.x_shape.size()) {
-    throw UsageError(fmt::format("--table: axis {}, expected below the rank {}", p.tables.size() - 1, p.rank()));
-  }
-  if (!p.y_shape.empty()) return;
+// floor(in * scale) on every axis.
+void scale_shape(Problem& p) {
   if (p.scales.empty()) throw UsageError("--y-shape: is missing, and so are --scales that would give it");
   for (std::size_t i = 0; i < p.x_shape.size(); ++i) {
     const double size = std::floor(static_cast<double>(p.x_shape[i]) * p.scales[i]);
@@ -154,10 +168,35 @@ void complete_resample(Problem& p) {
   }
 }
 
+void complete_resample(Problem& p) {
+  spread("--scales", p.scales, p.rank());
+  spread("--input-offsets", p.input_offsets, p.rank());
+  spread("--output-offsets", p.output_offsets, p.rank());
+  if (p.scales.empty() && !(p.input_offsets.empty() && p.output_offsets.empty())) {
+    throw UsageError(fmt::format("--{}-offsets: needs --scales (the exact conventions have no offsets)",
+                                 p.input_offsets.empty() ? "output" : "input"));
+  }
+  if (p.y_shape.empty()) scale_shape(p);
+  if (p.tables.empty()) return;
+  if (p.tables.size() > p.x_shape.size()) {
+    throw UsageError(fmt::format("--table: axis {}, expected below the rank {}", p.tables.size() - 1, p.rank()));
+  }
+  p.tables.resize(p.x_shape.size());
+  for (std::size_t i = 0; i < p.tables.size() && i < p.y_shape.size(); ++i) {
+    if (p.tables[i] && static_cast<std::int64_t>(p.tables[i]->first.size()) != p.y_shape[i]) {
+      throw UsageError(fmt::format("--table: axis {}: has {} outputs, expected {} (the size of y)", i,
+                                   p.tables[i]->first.size(), p.y_shape[i]));
+    }
+  }
+}
+
 void complete_slice(Problem& p) {
   spread("--offsets", p.offsets, p.rank(), 0);
   if (p.sizes.empty()) {
-    for (std::size_t i = 0; i < p.x_shape.size(); ++i) p.sizes.push_back(p.x_shape[i] - std::min(p.offsets[i], p.x_shape[i]));
+    for (std::size_t i = 0; i < p.x_shape.size(); ++i) {
+      const std::int64_t whole = std::max<std::int64_t>(p.x_shape[i], 0);
+      p.sizes.push_back(whole - std::clamp<std::int64_t>(p.offsets[i], 0, whole));
+    }
   }
   spread("--sizes", p.sizes, p.rank(), 0);
   spread("--strides", p.strides, p.rank(), 1);
@@ -171,6 +210,20 @@ void complete_slice(Problem& p) {
 
 }  // namespace
 
+namespace {
+
+void require_sensible_winners(const Problem& p) {
+  if (p.kind == BP_CONVERT_WINNERS && (p.winners == BP_WINNERS_NONE || p.winners_from == BP_WINNERS_NONE)) {
+    throw UsageError("convert-winners needs --winners-kind (what is read) and --winners (what is written)");
+  }
+  if (p.winners_dtype != 0 && p.winners != BP_WINNERS_FLAT && p.winners != BP_WINNERS_PLANE) {
+    throw UsageError("--winners-dtype: is for flat winners, expected --winners flat beside it");
+  }
+  if (p.corrupt_winners && p.winners == BP_WINNERS_NONE) throw UsageError("--corrupt-winners: needs --winners");
+}
+
+}  // namespace
+
 void complete(Problem& p) {
   if (p.x_shape.empty()) throw UsageError("--x-shape: is missing");
   if (is_relu(p.kind)) p.y_shape = p.x_shape;
@@ -178,11 +231,10 @@ void complete(Problem& p) {
   if (is_resample(p.kind)) complete_resample(p);
   if (is_slice(p.kind)) complete_slice(p);
   if (p.y_shape.size() != p.x_shape.size()) {
-    throw UsageError(fmt::format("--y-shape: has rank {}, expected {} (that of x)", p.y_shape.size(), p.rank()));
+    throw UsageError(
+        fmt::format("the sizes of y (dy) have rank {}, expected {} (that of x)", p.y_shape.size(), p.rank()));
   }
-  if (p.kind == BP_CONVERT_WINNERS && (p.winners == BP_WINNERS_NONE || p.winners_from == BP_WINNERS_NONE)) {
-    throw UsageError("convert-winners needs --winners-kind (what is read) and --winners (what is written)");
-  }
+  if (is_pooling(p.kind)) require_sensible_winners(p);
 }
 
 // ---- Tensors -------------------------------------------------------------------------------------------
@@ -232,15 +284,19 @@ std::int32_t compact_dtype(const Ints& window) {
   return taps <= 255 ? BP_U8 : (taps <= 65535 ? BP_U16 : BP_U32);
 }
 
+std::int32_t default_dtype(const Problem& p) {
+  if (p.kind != BP_CONVERT_WINNERS) return BP_F32;
+  return p.winners_from == BP_WINNERS_COMPACT ? compact_dtype(p.window) : BP_I64;
+}
+
 Tensors tensors(const Problem& p, std::int32_t dtype) {
   const auto x = [&] { return spec(p, "x", dtype, p.x_shape, p.x_strides); };
   const auto dx = [&] { return spec(p, "dx", dtype, p.x_shape, p.dx_strides); };
   const auto y = [&] { return spec(p, "y", dtype, p.y_shape, p.y_strides); };
   const auto dy = [&] { return spec(p, "dy", dtype, p.y_shape, p.dy_strides); };
   const auto winners = [&] {
-    return p.winners == BP_WINNERS_NONE
-               ? absent("winners")
-               : spec(p, "winners", stored_dtype(p, p.winners), p.y_shape, p.winners_strides);
+    return p.winners == BP_WINNERS_NONE ? absent("winners")
+                                        : spec(p, "winners", stored_dtype(p, p.winners), p.y_shape, p.winners_strides);
   };
   switch (p.kind) {
     case BP_RELU:
@@ -254,10 +310,9 @@ Tensors tensors(const Problem& p, std::int32_t dtype) {
     case BP_MAX_POOL_GRAD:
       return {{p.winners == BP_WINNERS_NONE ? x() : absent("x"), dy(), winners()}, {dx()}};
     case BP_CONVERT_WINNERS: {
-      const std::int32_t from = p.winners_from == BP_WINNERS_COMPACT ? compact_dtype(p.window) : dtype;
       TensorSpec to = winners();
       to.name = "to";
-      return {{spec(p, "from", from, p.y_shape, p.dy_strides)}, {to}};
+      return {{spec(p, "from", dtype, p.y_shape, p.dy_strides)}, {to}};
     }
     default:
       return {{dy()}, {dx()}};
@@ -298,9 +353,9 @@ CreateResult try_create(const Problem& p, const Tensors& t, const CreateOptions&
   const auto input = [&](std::size_t i) { return t.inputs[i].absent ? nullptr : &in[i]; };
   const auto output = [&](std::size_t i) { return t.outputs[i].absent ? nullptr : &out[i]; };
 
-  const bp_window window{sizeof(bp_window),      p.spatial_rank(),     0,
-                         p.window.data(),        p.strides.data(),     p.start_padding.data(),
-                         p.end_padding.data(),   p.dilations.data()};
+  const bp_window window{sizeof(bp_window),    p.spatial_rank(),  0,
+                         p.window.data(),      p.strides.data(),  p.start_padding.data(),
+                         p.end_padding.data(), p.dilations.data()};
   const bp_slice_window slice{sizeof(bp_slice_window), p.rank(), 0, p.offsets.data(), p.sizes.data(), p.strides.data()};
   std::vector<bp_resample_table> tables;
   for (const std::optional<AxisTable>& table : p.tables) {
@@ -311,10 +366,14 @@ CreateResult try_create(const Problem& p, const Tensors& t, const CreateOptions&
                         static_cast<std::int64_t>(table->weights.size())});
     }
   }
-  const bp_resample_map map{sizeof(bp_resample_map),  p.mode,
-                            p.rounding,               p.convention,
-                            p.rank(),                 pointer(p.scales),
-                            pointer(p.input_offsets), pointer(p.output_offsets),
+  const bp_resample_map map{sizeof(bp_resample_map),
+                            p.mode,
+                            p.rounding,
+                            p.convention,
+                            p.rank(),
+                            pointer(p.scales),
+                            pointer(p.input_offsets),
+                            pointer(p.output_offsets),
                             tables.empty() ? nullptr : tables.data()};
 
   switch (p.kind) {

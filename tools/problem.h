@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// A problem: an operator, its parameters and its shapes, as the command line spells them. The problems files, the random
-// sweep, `backpass check`, `explain`, `run` and the bench all speak this one language, so that any line that one prints
-// another can read.
+// A problem: an operator, its parameters and its shapes, as the command line spells them. The problems files, the
+// random sweep, `backpass check`, `explain`, `run` and the bench all speak this one language, so that any line that one
+// prints another can read.
 #pragma once
 
 #include <backpass/backpass.h>
@@ -35,13 +35,14 @@ struct AxisTable {
   Reals weights;
 };
 
-enum class Fill { mixed, integers, reals, ones };
+// mixed is one of integers, reals and specials (NaN, infinities, both zeros, subnormals, overflowing values), by seed.
+enum class Fill { mixed, integers, reals, specials, ones };
 
 struct Problem {
   std::int32_t kind = 0;  // bp_operator_kind
   std::string name;       // from a problems file, else empty
 
-  Ints x_shape, y_shape;  // of x and dx; of y, dy and the winners
+  Ints x_shape, y_shape;                                               // of x and dx; of y, dy and the winners
   Ints x_strides, dx_strides, y_strides, dy_strides, winners_strides;  // empty: packed
   bool nhwc = false;                                                   // channels-last strides for all tensors
   std::vector<std::int32_t> dtypes;                                    // empty: all that the operator takes
@@ -76,6 +77,7 @@ struct Problem {
 std::vector<std::string_view> operator_names();
 std::string_view operator_name(std::int32_t kind);
 std::optional<std::int32_t> operator_kind(std::string_view name);
+std::string operator_help(std::int32_t kind);  // one line
 
 std::string_view dtype_name(std::int32_t dtype);
 std::int32_t dtype_from_name(std::string_view name);  // throws UsageError
@@ -103,7 +105,10 @@ struct TensorSpec {
   bool absent = false;  // an optional tensor that this problem does not use
 };
 
-// The bound tensors, in slot order.
+// The type a problem is in where none is said: f32, or that of the stored winners that are converted.
+std::int32_t default_dtype(const Problem& problem);
+
+// The bound tensors, in slot order. For convert-winners `dtype` is that of the winners that are read.
 struct Tensors {
   std::vector<TensorSpec> inputs, outputs;
 };

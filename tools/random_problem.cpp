@@ -158,7 +158,7 @@ class Generator {
     add("--end-padding", end);
     add("--dilations", dilation);
     if (kind_ == BP_CONVERT_WINNERS) return convert(y);
-    const std::string_view winners = one_of<std::string_view>({"", "compact", "flat"});
+    const auto winners = one_of<std::string_view>({"", "compact", "flat"});
     if (!winners.empty()) {
       add("--winners", winners);
       if (winners == "flat") add("--winners-dtype", one_of<std::string_view>({"u32", "u64", "i32", "i64"}));
@@ -181,8 +181,9 @@ class Generator {
     const auto from = one_of<std::string_view>({"compact", "flat", "plane"});
     add("--winners-kind", from);
     if (from != "compact") dtype({"u32", "u64", "i32", "i64"});
-    add("--winners", one_of<std::string_view>({"compact", "flat", "plane"}));
-    add("--winners-dtype", one_of<std::string_view>({"u32", "u64", "i32", "i64"}));
+    const auto to = one_of<std::string_view>({"compact", "flat", "plane"});
+    add("--winners", to);
+    if (to != "compact") add("--winners-dtype", one_of<std::string_view>({"u32", "u64", "i32", "i64"}));
     strides("from", y, false);
     strides("winners", y, true);
     if (chance(3)) line_ += " --corrupt-winners";

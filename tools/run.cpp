@@ -62,7 +62,7 @@ std::int32_t winners_kind_of(const NpyArray& array, const Ints& window) {
 }
 
 Files read_files(const RunArguments& a) {
-  if (!a.dtype.empty()) dtype_from_name(a.dtype);  // refuses a name that is none
+  if (!a.dtype.empty()) parse_dtype("--dtype", a.dtype);  // refuses a name that is none
   Files files{read_values("--x", a.x, a.dtype), read_values("--dy", a.dy, a.dtype), std::nullopt};
   if (!a.winners_in.empty()) files.winners = read_npy(a.winners_in, false);
   return files;
@@ -78,7 +78,10 @@ void require_options(const RunArguments& a) {
   if (reads_dy(kind)) require(!a.dy.empty(), "--dy");
   if (kind == BP_MAX_POOL_GRAD) {
     require(!a.x.empty() || !a.winners_in.empty(), "--x", ", and so is --winners-in that could stand for it");
-    if (!a.x.empty() && !a.winners_in.empty()) throw UsageError("--winners-in: stands for --x, expected one of the two");
+    if (a.winners_in.empty() && a.problem.winners != BP_WINNERS_NONE)
+      throw UsageError("--winners-kind: needs --winners-in");
+    if (!a.x.empty() && !a.winners_in.empty())
+      throw UsageError("--winners-in: stands for --x, expected one of the two");
   } else if (reads_x(kind)) {
     require(!a.x.empty(), "--x");
   } else if (kind == BP_CONVERT_WINNERS) {
@@ -133,19 +136,32 @@ Tensors bound_tensors(const Problem& p, const Files& files) {
   return bound;
 }
 
+// "-" is the standard stream, as everywhere.
+void expand_dashes(RunArguments& a) {
+  for (std::string* path : {&a.x, &a.dy, &a.winners_in}) {
+    if (*path == "-") *path = "/dev/stdin";
+  }
+  for (std::string* path : {&a.out, &a.winners_out}) {
+    if (*path == "-") *path = "/dev/stdout";
+  }
+}
+
 int run(RunArguments& a) {
   Problem& p = a.problem;
+  expand_dashes(a);
   if (p.kind == BP_MAX_POOL && !a.winners_out.empty() && p.winners == BP_WINNERS_NONE) p.winners = BP_WINNERS_COMPACT;
   require_options(a);
   const Files files = read_files(a);
   take_shapes(p, files);
+  if (p.kind == BP_CONVERT_WINNERS && p.winners_from == BP_WINNERS_NONE) {
+    const bool compact = files.winners->dtype == BP_U8 || files.winners->dtype == BP_U16;
+    require(compact, "--winners-kind", " (the file may hold flat or plane indices)");
+    p.winners_from = BP_WINNERS_COMPACT;
+  }
+  complete(p);
   if (p.kind == BP_MAX_POOL_GRAD && files.winners && p.winners == BP_WINNERS_NONE) {
     p.winners = winners_kind_of(*files.winners, p.window);
   }
-  if (p.kind == BP_CONVERT_WINNERS && p.winners_from == BP_WINNERS_NONE) {
-    throw UsageError("--winners-kind: is missing (the form that is read)");
-  }
-  complete(p);
 
   const Tensors bound = bound_tensors(p, files);
   const CreateResult created = try_create(p, bound, a.device.create_options());
@@ -190,6 +206,7 @@ void add_files(CLI::App& op, RunArguments& a) {
     op.add_option("--winners-out", a.winners_out, "where to store the winners (compact unless --winners says flat)")
         ->type_name("F.npy");
   }
+  if (kind == BP_CONVERT_WINNERS) return;
   op.add_option("--dtype", a.dtype, "the files' type; bf16 reads u2 and V2 as bf16")->type_name("T");
 }
 
@@ -207,7 +224,8 @@ void add_shapes(CLI::App& op, Problem& p) {
           help)
         ->type_name("N,N,...");
   };
-  if (reads_dy(p.kind) || p.kind == BP_CONVERT_WINNERS) shape("--x-shape", p.x_shape, "sizes of x, where x itself is not given");
+  if (reads_dy(p.kind) || p.kind == BP_CONVERT_WINNERS)
+    shape("--x-shape", p.x_shape, "sizes of x, where x itself is not given");
   if (p.kind == BP_MAX_POOL || p.kind == BP_RESAMPLE || p.kind == BP_SLICE) {
     shape("--y-shape", p.y_shape, "sizes of the output (default: by the parameters)");
   }
@@ -219,7 +237,7 @@ void add_run(CLI::App& app, Command& chosen) {
   CLI::App* command = app.add_subcommand("run", "Runs an operator on .npy files");
   command->require_subcommand(1);
   for (const std::string_view name : operator_names()) {
-    CLI::App* op = command->add_subcommand(std::string(name), "");
+    CLI::App* op = command->add_subcommand(std::string(name), operator_help(*operator_kind(name)));
     const auto arguments = std::make_shared<RunArguments>();
     arguments->problem.kind = *operator_kind(name);
     add_files(*op, *arguments);

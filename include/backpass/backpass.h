@@ -102,7 +102,8 @@ typedef struct bp_device {
   int32_t ordinal;
 } bp_device;
 
-/* Calls task(data, i) once for every i in [0, count), in any order and on any threads, and returns when all are done. */
+/* Calls task(data, i) once for every i in [0, count), in any order and on any threads, and returns when all are done.
+ */
 typedef void (*bp_parallel_for)(void* context, int64_t count, void (*task)(void* data, int64_t index), void* data);
 
 /* A null bp_options* means all defaults; so does a zero in any field. Neither the threads nor their number change a
@@ -225,7 +226,8 @@ typedef struct bp_resample_table {
 
 /* The forward map, shared by both directions. Source coordinate of output o: c = (o - output_offset) / scale -
  * input_offset. Without scales the convention's exact rational coordinate is used; with scales the convention supplies
- * only the offsets that are not given. Arrays have one entry for each axis of the tensors; any axis may be resampled. */
+ * only the offsets that are not given. Arrays have one entry for each axis of the tensors; any axis may be resampled.
+ */
 typedef struct bp_resample_map {
   size_t struct_size;           /* sizeof(bp_resample_map) */
   int32_t mode;                 /* BP_NEAREST, BP_LINEAR */
@@ -285,9 +287,10 @@ typedef struct bp_slice_grad_desc {
 
 typedef struct bp_operator bp_operator;
 
-/* kind is a bp_operator_kind, desc points at the struct of that kind. Nothing of it is referred to after the call. On failure *op is null. */
-BP_API bp_status bp_operator_create(int32_t kind, const void* desc, bp_device device,
-                                    const bp_options* options, bp_operator** op);
+/* kind is a bp_operator_kind, desc points at the struct of that kind. Nothing of it is referred to after the call. On
+ * failure *op is null. */
+BP_API bp_status bp_operator_create(int32_t kind, const void* desc, bp_device device, const bp_options* options,
+                                    bp_operator** op);
 
 BP_API bp_status bp_operator_workspace_size(const bp_operator* op, size_t* bytes);
 
@@ -303,8 +306,8 @@ BP_API size_t bp_operator_refusal_count(const bp_operator* op);
 BP_API bp_status bp_operator_refusal(const bp_operator* op, size_t index, const char** implementation,
                                      const char** reason);
 
-/* The plan as text, line by line: the problem as `backpass` takes it, implementation, refusals, tables, bytes, workspace.
- * Writes at most capacity bytes, the closing 0 included, and the full length (without it) to *length. */
+/* The plan as text, line by line: the problem as `backpass` takes it, implementation, refusals, tables, bytes,
+ * workspace. Writes at most capacity bytes, the closing 0 included, and the full length (without it) to *length. */
 BP_API bp_status bp_operator_explain(const bp_operator* op, char* text, size_t capacity, size_t* length);
 
 /* Reads inputs, writes outputs; the outputs need not be cleared. Everything that can be known is checked before
@@ -314,8 +317,8 @@ BP_API bp_status bp_operator_explain(const bp_operator* op, char* text, size_t c
 BP_API bp_status bp_operator_run(const bp_operator* op, const void* const* inputs, size_t input_count,
                                  void* const* outputs, size_t output_count, void* workspace, void* stream);
 
-/* Reads the flag that a CUDA run with stored winners leaves in its workspace; waits for the stream. Always BP_OK for the
- * CPU, whose run reports at once. */
+/* Reads the flag that a CUDA run with stored winners leaves in its workspace; waits for the stream. Always BP_OK for
+ * the CPU, whose run reports at once. */
 BP_API bp_status bp_operator_check(const bp_operator* op, void* workspace, void* stream);
 
 BP_API void bp_operator_destroy(bp_operator* op);

@@ -74,9 +74,13 @@ class Pointers {
     std::size_t least = slots.size();
     while (least > 0 && !slots[least - 1].tensor) --least;
     if (count < least || count > slots.size()) {
-      bp::invalid("{}: {}: {} are bound, expected {}", op.name, direction, count, slots.size());
+      const std::string expected =
+          least == slots.size() ? std::to_string(least) : fmt::format("{} to {}", least, slots.size());
+      bp::invalid("{}: {}: {} bound, expected {}", op.name, direction, count, expected);
     }
-    if (count > 0 && given == nullptr) bp::invalid("{}: {}: the array is null, expected {} pointers", op.name, direction, count);
+    if (count > 0 && given == nullptr)
+      bp::invalid("{}: {}: the array is null, expected {}", op.name, direction,
+                  bp::counted(count, "pointer", "pointers"));
     std::copy_n(given, count, pointers_.begin());
     count_ = slots.size();
   }
@@ -129,7 +133,7 @@ const char* bp_status_name(int32_t status) {
 bp_status bp_operator_create(int32_t kind, const void* desc, bp_device device, const bp_options* options,
                              bp_operator** op) {
   return guarded([&] {
-    if (op == nullptr) bp::invalid("operator: the address for the new handle is null");
+    if (op == nullptr) bp::invalid("operator: the address for the new handle is null, expected one");
     *op = nullptr;
     if (desc == nullptr) bp::invalid("operator: the desc is null, expected the struct of its kind");
     const auto start = bp::verbose::Clock::now();
@@ -153,7 +157,7 @@ bp_status bp_operator_create(int32_t kind, const void* desc, bp_device device, c
 bp_status bp_operator_workspace_size(const bp_operator* op, size_t* bytes) {
   return guarded([&] {
     require_operator(op);
-    if (bytes == nullptr) bp::invalid("{}: workspace: the address for its size is null", op->name);
+    if (bytes == nullptr) bp::invalid("{}: workspace: the address for its size is null, expected one", op->name);
     *bytes = op->workspace_bytes;
   });
 }
@@ -161,7 +165,7 @@ bp_status bp_operator_workspace_size(const bp_operator* op, size_t* bytes) {
 bp_status bp_operator_bytes(const bp_operator* op, uint64_t* bytes) {
   return guarded([&] {
     require_operator(op);
-    if (bytes == nullptr) bp::invalid("{}: bytes: the address for their number is null", op->name);
+    if (bytes == nullptr) bp::invalid("{}: bytes: the address for their number is null, expected one", op->name);
     *bytes = op->description.bytes;
   });
 }
@@ -178,7 +182,7 @@ bp_status bp_operator_refusal(const bp_operator* op, size_t index, const char** 
   return guarded([&] {
     require_operator(op);
     if (index >= op->refusals.size()) {
-      bp::invalid("{}: refusal: index is {}, expected below {}", op->name, index, op->refusals.size());
+      bp::invalid("{}: refusal: index is {}, but there are {}", op->name, index, op->refusals.size());
     }
     if (implementation != nullptr) *implementation = op->refusals[index].implementation.c_str();
     if (reason != nullptr) *reason = op->refusals[index].reason.c_str();
@@ -188,7 +192,8 @@ bp_status bp_operator_refusal(const bp_operator* op, size_t index, const char** 
 bp_status bp_operator_explain(const bp_operator* op, char* text, size_t capacity, size_t* length) {
   return guarded([&] {
     require_operator(op);
-    if (text == nullptr && capacity > 0) bp::invalid("{}: explain: the text is null, expected {} bytes", op->name, capacity);
+    if (text == nullptr && capacity > 0)
+      bp::invalid("{}: explain: the text is null, expected {} bytes", op->name, capacity);
     const std::string full = explain(*op);
     if (length != nullptr) *length = full.size();
     if (capacity == 0) return;
@@ -229,8 +234,8 @@ int32_t bp_is_supported(int32_t kind, int32_t device_kind, int32_t dtype) {
   if (!bp::is_dtype(dtype)) return 0;
   bool supported = false;
   bp::visit_operator(bp::AllOperators{}, kind, [&]<class Op>() {
-    supported = !Op::implementations(device_kind).empty() &&
-                bp::contains(typename Op::Types{}, static_cast<bp::DType>(dtype));
+    supported =
+        !Op::implementations(device_kind).empty() && bp::contains(typename Op::Types{}, static_cast<bp::DType>(dtype));
   });
   return supported ? 1 : 0;
 }

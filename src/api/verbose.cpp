@@ -12,8 +12,9 @@ namespace {
 double microseconds(Clock::duration took) { return std::chrono::duration<double, std::micro>(took).count(); }
 
 void print(std::string_view what, const bp_operator& op, std::string_view refusals, Clock::duration took) {
-  fmt::print(stderr, "backpass {} {} implementation={}{} us={:.1f}\n", what, op.description.problem,
-             op.implementation, refusals, microseconds(took));
+  const std::string line = fmt::format("backpass {} {} implementation={}{} us={:.1f}\n", what, op.description.problem,
+                                       op.implementation, refusals, microseconds(took));
+  std::fputs(line.c_str(), stderr);  // a closed stderr is no reason for an operator to fail
 }
 
 }  // namespace

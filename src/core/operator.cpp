@@ -58,6 +58,9 @@ void Choice::refuse(std::string_view op, std::string_view device, const std::vec
                 refusals.back().reason);
   }
   const bool by_option = !forced.empty();
+  if (by_option && std::find(available.begin(), available.end(), forced) != available.end()) {
+    unsupported("{}: implementation: '{}' is forced, but BACKPASS_IMPL ('{}') leaves it out", op, forced, limit);
+  }
   unsupported("{}: implementation: '{}'{} is not among those for {}, expected one of {}", op,
               by_option ? forced : limit, by_option ? "" : " (BACKPASS_IMPL)", device, fmt::join(available, " "));
 }
@@ -70,16 +73,19 @@ namespace {
 
 void check_pointer(const bp_operator& op, const Slot& slot, const void* data) {
   if (!slot.tensor) {
-    if (data != nullptr) invalid("{}: {}: a pointer is bound, expected null (the desc has no such tensor)", op.name, slot.name);
+    if (data != nullptr)
+      invalid("{}: {}: a pointer is bound, expected null (the desc has no such tensor)", op.name, slot.name);
     return;
   }
   if (slot.tensor->empty()) return;
-  if (data == nullptr) invalid("{}: {}: the pointer is null, expected {} elements", op.name, slot.name, slot.tensor->count());
+  if (data == nullptr)
+    invalid("{}: {}: the pointer is null, expected {}", op.name, slot.name,
+            counted(slot.tensor->count(), "element", "elements"));
   const std::size_t alignment = size_of(slot.tensor->dtype);
   const std::size_t excess = reinterpret_cast<std::uintptr_t>(data) % alignment;
   if (excess != 0) {
-    invalid("{}: {}: the address is {} bytes past a multiple of {}, expected alignment to the element", op.name,
-            slot.name, excess, alignment);
+    invalid("{}: {}: the address is {} past a multiple of {}, expected alignment to the element", op.name, slot.name,
+            counted(excess, "byte", "bytes"), alignment);
   }
 }
 
@@ -95,8 +101,9 @@ void check_apart(const bp_operator& op, const Slot& output, const void* output_d
       invalid("{}: {}: shares memory with {}, expected {}", op.name, output.name, other.name,
               op.description.in_place && other_is_input ? "none, or the identical view" : "none");
     case Sharing::maybe:
-      invalid("{}: {}: could not be shown to be apart from {}, whose bytes lie in the same range", op.name,
-              output.name, other.name);
+      invalid(
+          "{}: {}: could not be shown to be apart from {}, whose bytes lie in the same range, expected views that can",
+          op.name, output.name, other.name);
   }
 }
 
@@ -107,10 +114,11 @@ void check_workspace(const bp_operator& op, const Bindings& bindings) {
   }
   const std::size_t excess = reinterpret_cast<std::uintptr_t>(bindings.workspace) % alignof(std::max_align_t);
   if (excess != 0) {
-    invalid("{}: workspace: the address is {} bytes past a multiple of {}, expected malloc's alignment", op.name,
-            excess, alignof(std::max_align_t));
+    invalid("{}: workspace: the address is {} past a multiple of {}, expected malloc's alignment", op.name,
+            counted(excess, "byte", "bytes"), alignof(std::max_align_t));
   }
-  const Tensor bytes{.dtype = DType::u8, .rank = 1, .sizes = {static_cast<std::int64_t>(op.workspace_bytes)}, .strides = {1}};
+  const Tensor bytes{
+      .dtype = DType::u8, .rank = 1, .sizes = {static_cast<std::int64_t>(op.workspace_bytes)}, .strides = {1}};
   const auto check = [&](const Slot& slot, const void* data) {
     if (slot.tensor && sharing(bytes, bindings.workspace, *slot.tensor, data) != Sharing::no) {
       invalid("{}: workspace: shares memory with {}, expected none", op.name, slot.name);

@@ -69,18 +69,17 @@ struct Implementation {
   std::unique_ptr<Kernel> (*make)(std::shared_ptr<const Plan>, const Settings&);
 };
 
+template <class Plan>
+std::size_t no_workspace(const Plan&) {
+  return 0;
+}
+
 // For implementations that prepare nothing: a function over the plan is the whole kernel.
-template <class Plan, void (*kRun)(const Plan&, const Bindings&), std::size_t (*kWorkspace)(const Plan&) = nullptr>
+template <class Plan, void (*kRun)(const Plan&, const Bindings&), std::size_t (*kWorkspace)(const Plan&) = no_workspace>
 class PlainKernel final : public Kernel {
  public:
   explicit PlainKernel(std::shared_ptr<const Plan> plan) : plan_(std::move(plan)) {}
-  [[nodiscard]] std::size_t workspace_bytes() const override {
-    if constexpr (kWorkspace == nullptr) {
-      return 0;
-    } else {
-      return kWorkspace(*plan_);
-    }
-  }
+  [[nodiscard]] std::size_t workspace_bytes() const override { return kWorkspace(*plan_); }
   void run(const Bindings& bindings) const override { kRun(*plan_, bindings); }
 
   static std::unique_ptr<Kernel> make(std::shared_ptr<const Plan> plan, const Settings&) {

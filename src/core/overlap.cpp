@@ -2,9 +2,9 @@
 // Do two strided views touch a common byte?
 //
 // A view touches base + sum(stride_i * a_i) + b, 0 <= a_i < size_i, 0 <= b < element size. Two views meet where the
-// difference of two such sums is the distance of their bases. With every axis turned so that its coefficient is positive,
-// that is: sum(c_k * u_k) = target, 0 <= u_k <= bound_k. The search goes through the coefficients from the largest; what the
-// smaller ones can reach and their common divisor leave few values at each, usually one.
+// difference of two such sums is the distance of their bases. With every axis turned so that its coefficient is
+// positive, that is: sum(c_k * u_k) = target, 0 <= u_k <= bound_k. The search goes through the coefficients from the
+// largest; what the smaller ones can reach and their common divisor leave few values at each, usually one.
 #include "core/tensor.h"
 
 #include "core/checked.h"
@@ -31,6 +31,14 @@ class Search {
  public:
   void add(std::int64_t coefficient, std::int64_t bound) {
     if (bound == 0 || coefficient == 0) return;
+    // Equal strides of the two views are one term, or every way to split it would be searched.
+    for (int i = 0; i < count_; ++i) {
+      if (terms_[i].coefficient != coefficient) continue;
+      if (const Checked sum = bp::add(terms_[i].bound, bound)) {
+        terms_[i].bound = *sum;
+        return;
+      }
+    }
     terms_[count_++] = {coefficient, bound};
   }
 

@@ -8,6 +8,7 @@
 
 #include <exception>
 #include <string>
+#include <string_view>
 #include <utility>
 
 namespace bp {
@@ -32,6 +33,12 @@ template <class... Args>
 template <class... Args>
 [[noreturn]] void unsupported(fmt::format_string<Args...> format, Args&&... args) {
   throw Failure(BP_UNSUPPORTED, fmt::format(format, std::forward<Args>(args)...));
+}
+
+// "1 entry", "2 entries".
+template <class Count>
+std::string counted(Count count, std::string_view one, std::string_view many) {
+  return fmt::format("{} {}", count, count == 1 ? one : many);
 }
 
 }  // namespace bp

@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <limits>
 
 namespace bp {
 
@@ -26,7 +27,14 @@ std::int64_t Tensor::stored_count() const {
   return n;
 }
 
-std::uint64_t Tensor::stored_bytes() const { return static_cast<std::uint64_t>(stored_count()) * size_of(dtype); }
+std::uint64_t stored_bytes(std::initializer_list<const Tensor*> tensors) {
+  std::uint64_t total = 0;
+  for (const Tensor* tensor : tensors) {
+    const std::uint64_t bytes = static_cast<std::uint64_t>(tensor->stored_count()) * size_of(tensor->dtype);
+    if (__builtin_add_overflow(total, bytes, &total)) return std::numeric_limits<std::uint64_t>::max();
+  }
+  return total;
+}
 
 bool Tensor::is_packed() const { return strides == packed_strides(shape()); }
 
@@ -47,7 +55,7 @@ void require_count_fits(std::string_view op, std::string_view name, const Tensor
   if (std::find(tensor.shape().begin(), tensor.shape().end(), 0) != tensor.shape().end()) return;
   Checked bytes = static_cast<std::int64_t>(size_of(tensor.dtype));
   for (const std::int64_t size : tensor.shape()) bytes = multiply(bytes, size);
-  if (!bytes) invalid("{}: {}: the sizes multiply to more than 2^63 - 1 bytes", op, name);
+  if (!bytes) invalid("{}: {}: the sizes multiply to more than 2^63 - 1 bytes, expected at most that", op, name);
 }
 
 void require_reach_fits(std::string_view op, std::string_view name, const Tensor& tensor) {
@@ -56,8 +64,8 @@ void require_reach_fits(std::string_view op, std::string_view name, const Tensor
     const Checked bytes = multiply(magnitude(tensor.strides[i]), static_cast<std::int64_t>(size_of(tensor.dtype)));
     reach = add(reach, multiply(bytes, tensor.sizes[i] - 1));
     if (!reach) {
-      invalid("{}: {}: axis {}: stride {} of size {} reaches beyond 2^63 - 1 bytes", op, name, i, tensor.strides[i],
-              tensor.sizes[i]);
+      invalid("{}: {}: axis {}: stride {} of size {} reaches beyond 2^63 - 1 bytes, expected at most that", op, name, i,
+              tensor.strides[i], tensor.sizes[i]);
     }
   }
 }
@@ -71,7 +79,8 @@ Tensor read_tensor(std::string_view op, std::string_view name, const bp_tensor_d
   if (given.rank < 1 || given.rank > kMaxRank) {
     invalid("{}: {}: rank is {}, expected 1 to {}", op, name, given.rank, kMaxRank);
   }
-  if (given.sizes == nullptr) invalid("{}: {}: sizes is null, expected {} entries", op, name, given.rank);
+  if (given.sizes == nullptr)
+    invalid("{}: {}: sizes is null, expected {}", op, name, counted(given.rank, "entry", "entries"));
 
   Tensor tensor{.dtype = static_cast<DType>(given.dtype), .rank = given.rank};
   for (int i = 0; i < given.rank; ++i) {

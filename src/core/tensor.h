@@ -6,6 +6,7 @@
 
 #include <array>
 #include <cstdint>
+#include <initializer_list>
 #include <optional>
 #include <span>
 #include <string>
@@ -29,17 +30,19 @@ struct Tensor {
   [[nodiscard]] bool empty() const { return count() == 0; }
   // Elements that are stored apart: broadcast axes count once.
   [[nodiscard]] std::int64_t stored_count() const;
-  [[nodiscard]] std::uint64_t stored_bytes() const;
   [[nodiscard]] bool is_packed() const;
 
   friend bool operator==(const Tensor&, const Tensor&) = default;
 };
 
+// The bytes of all these tensors' stored elements; views that only broadcasting makes possible stop at 2^64 - 1.
+std::uint64_t stored_bytes(std::initializer_list<const Tensor*> tensors);
+
 // Row-major strides of a packed view; 0 for axes of size 1 or in an empty view.
 Dims packed_strides(std::span<const std::int64_t> sizes);
 
 // Copies and validates a desc; a null desc is refused.
-Tensor read_tensor(std::string_view op, std::string_view tensor, const bp_tensor_desc* desc);
+Tensor read_tensor(std::string_view op, std::string_view name, const bp_tensor_desc* desc);
 
 // Refuses an output whose elements could share memory: with the axes sorted by |stride|, each stride must be larger
 // than the reach of those before it.

@@ -9,7 +9,8 @@
 
 namespace bp {
 
-using AllOperators = TypeList<Relu, ReluGrad, MaxPool, MaxPoolGrad, Resample, ResampleGrad, Slice, SliceGrad, ConvertWinners>;
+using AllOperators =
+    TypeList<Relu, ReluGrad, MaxPool, MaxPoolGrad, Resample, ResampleGrad, Slice, SliceGrad, ConvertWinners>;
 
 // Calls f<Op>() for the operator of this kind; false when there is none.
 template <class... Ops, class F>

@@ -2,8 +2,8 @@
 // The index arithmetic of pooling windows: written here once, for every backend. All constexpr, so that device code can
 // call it too.
 //
-// Every problem is seen as {N, C, D, H, W}: a pooling of fewer spatial axes has trivial leading ones (size 1, window 1).
-// They change neither the order of the taps nor any index.
+// Every problem is seen as {N, C, D, H, W}: a pooling of fewer spatial axes has trivial leading ones (size 1, window
+// 1). They change neither the order of the taps nor any index.
 #pragma once
 
 #include <array>
@@ -68,7 +68,10 @@ struct PoolGeometry {
   std::array<PoolAxis, 3> axes{};
 
   [[nodiscard]] constexpr std::int64_t taps() const { return axes[0].window * axes[1].window * axes[2].window; }
-  [[nodiscard]] constexpr std::int64_t plane() const { return axes[0].input * axes[1].input * axes[2].input; }
+  [[nodiscard]] constexpr std::int64_t plane() const {
+    if (axes[0].input == 0 || axes[1].input == 0 || axes[2].input == 0) return 0;
+    return axes[0].input * axes[1].input * axes[2].input;
+  }
 
   [[nodiscard]] constexpr Spatial position(const Spatial& o, const Spatial& k) const {
     return {axes[0].position(o[0], k[0]), axes[1].position(o[1], k[1]), axes[2].position(o[2], k[2])};

@@ -6,6 +6,8 @@
 #include "core/read_struct.h"
 #include "ops/max_pool/winners.h"
 
+#include <algorithm>
+
 namespace bp {
 
 namespace {
@@ -35,7 +37,7 @@ std::int64_t read_parameter(std::string_view op, std::string_view name, int i, c
   return values[i];
 }
 
-PoolAxis read_axis(std::string_view op, const bp_window& window, int i, std::int64_t input) {
+PoolAxis read_axis(std::string_view op, std::string_view x_name, const bp_window& window, int i, std::int64_t input) {
   PoolAxis axis{.input = input};
   axis.window = read_parameter(op, "window", i, window.size, 1, 1);
   axis.stride = read_parameter(op, "strides", i, window.strides, axis.window, 1);
@@ -45,40 +47,59 @@ PoolAxis read_axis(std::string_view op, const bp_window& window, int i, std::int
   const Checked padded = add(add(input, axis.start_padding), axis.end_padding);
   // Every position, existing or not, stays within one stride beyond the padded size.
   if (!add(padded, kParameterLimit)) {
-    invalid("{}: x: spatial axis {}: size {} and its padding exceed 2^63 - 1", op, i, input);
+    invalid("{}: {}: axis {}: size {} and padding {} + {} exceed 2^63 - 1 - 2^31, expected at most that", op, x_name,
+            i + 2, input, axis.start_padding, axis.end_padding);
   }
   if (axis.extent() > *padded) {
-    invalid("{}: window: spatial axis {}: spans {} ({} taps, dilation {}), expected at most {} (size {} and padding {} + {})",
-            op, i, axis.extent(), axis.window, axis.dilation, *padded, input, axis.start_padding, axis.end_padding);
+    invalid(
+        "{}: window: spatial axis {}: spans {} ({} taps, dilation {}), expected at most {} (size {} and padding {} + "
+        "{})",
+        op, i, axis.extent(), axis.window, axis.dilation, *padded, input, axis.start_padding, axis.end_padding);
   }
   return axis;
 }
 
-// The geometry of x under a window; output sizes are still 1.
-PoolGeometry read_geometry(std::string_view op, std::string_view x_name, std::span<const std::int64_t> x,
-                           const bp_window* window) {
-  const int rank = static_cast<int>(x.size());
-  if (rank < 3 || rank > 5) invalid("{}: {}: rank is {}, expected 3 to 5 (N, C and 1 to 3 spatial axes)", op, x_name, rank);
+// The window of tensors of this rank.
+bp_window read_window(std::string_view op, std::string_view name, int rank, const bp_window* window) {
+  if (rank < 3 || rank > 5)
+    invalid("{}: {}: rank is {}, expected 3 to 5 (N, C and 1 to 3 spatial axes)", op, name, rank);
   if (window == nullptr) invalid("{}: window: is null, expected a bp_window", op);
   const auto given = read_struct<bp_window>(op, "window", window);
   require_reserved(op, "window", given.reserved);
   if (given.spatial_rank != rank - 2) {
     invalid("{}: window: spatial_rank is {}, expected {} (rank {} of {} less 2)", op, given.spatial_rank, rank - 2,
-            rank, x_name);
+            rank, name);
   }
-  if (given.size == nullptr) invalid("{}: window: size is null, expected {} entries", op, given.spatial_rank);
+  if (given.size == nullptr) {
+    invalid("{}: window: size is null, expected {}", op, counted(given.spatial_rank, "entry", "entries"));
+  }
+  return given;
+}
 
+// The reference keeps an accumulator of up to 8 bytes for each position of a plane.
+void require_plane_fits(std::string_view op, std::string_view x_name, std::span<const std::int64_t> spatial) {
+  if (std::find(spatial.begin(), spatial.end(), 0) != spatial.end()) return;
+  Checked bytes = sizeof(double);
+  for (const std::int64_t size : spatial) bytes = multiply(bytes, size);
+  if (!bytes) unsupported("{}: {}: the spatial sizes multiply to 2^60 or more, expected less", op, x_name);
+}
+
+// The geometry of x under a window; output sizes are still 1.
+PoolGeometry read_geometry(std::string_view op, std::string_view x_name, std::span<const std::int64_t> x,
+                           const bp_window& window) {
+  const int rank = static_cast<int>(x.size());
+  require_plane_fits(op, x_name, x.subspan(2));
   PoolGeometry geometry{.batch = x[0], .channels = x[1]};
   Checked taps = 1;
-  Checked plane_bytes = sizeof(double);  // an accumulator for each position
   for (int i = 0; i < rank - 2; ++i) {
     PoolAxis& axis = geometry.axes[5 - rank + i];
-    axis = read_axis(op, given, i, x[2 + i]);
+    axis = read_axis(op, x_name, window, i, x[2 + i]);
     taps = multiply(taps, axis.window);
-    plane_bytes = multiply(plane_bytes, axis.input);
   }
-  if (!plane_bytes) invalid("{}: {}: the spatial sizes multiply to more than 2^60 - 1", op, x_name);
-  if (!taps || *taps > kMostTaps) invalid("{}: window: has more than 2^32 - 2 taps", op);
+  if (!taps || *taps > kMostTaps) {
+    invalid("{}: window: has {} taps, expected at most 2^32 - 2", op,
+            taps ? std::to_string(*taps) : "more than 2^63 - 1");
+  }
   return geometry;
 }
 
@@ -131,8 +152,9 @@ WinnersKind read_kind(std::string_view op, std::string_view name, std::int32_t k
   if (kind == BP_WINNERS_COMPACT || kind == BP_WINNERS_FLAT || (plane_allowed && kind == BP_WINNERS_PLANE)) {
     return static_cast<WinnersKind>(kind);
   }
+  if (plane_allowed) invalid("{}: {}: is {}, expected 1 (compact), 2 (flat) or 3 (plane)", op, name, kind);
   invalid("{}: {}: is {}, expected 1 (compact) or 2 (flat){}", op, name, kind,
-          plane_allowed ? " or 3 (plane)" : "; convert_winners rewrites plane indices");
+          kind == BP_WINNERS_PLANE ? "; convert_winners rewrites plane indices" : "");
 }
 
 DType compact_dtype(const PoolGeometry& geometry) {
@@ -153,8 +175,9 @@ void require_winners_dtype(std::string_view op, std::string_view name, WinnersKi
   const std::int64_t count = kind == WinnersKind::flat ? g.batch * g.channels * g.plane() : g.plane();
   const bool known = visit(FlatIndexTypes{}, dtype, [&]<class Index>() {
     if (count > 0 && static_cast<std::uint64_t>(count) - 1 > kMostIndex<Index>) {
-      invalid("{}: {}: data type is {}, which cannot hold the {} indices of x, expected a 64-bit type", op, name,
-              bp::name(dtype), count);
+      const bool u32_would_do = static_cast<std::uint64_t>(count) - 1 <= kMostIndex<std::uint32_t>;
+      invalid("{}: {}: data type is {}, which cannot hold the {} indices of {}, expected {}a 64-bit type", op, name,
+              bp::name(dtype), count, kind == WinnersKind::flat ? "x" : "a plane of x", u32_would_do ? "u32 or " : "");
     }
   });
   if (!known) {
@@ -203,7 +226,7 @@ void add_winners(ProblemText& text, const Winners& winners, int rank) {
 
 std::string window_note(const PoolGeometry& g) {
   std::int64_t most = 1;
-  for (const PoolAxis& axis : g.axes) most *= ceil_div(axis.extent(), axis.stride);
+  for (const PoolAxis& axis : g.axes) most *= std::min(axis.window, ceil_div(axis.extent(), axis.stride));
   return fmt::format("windows: {} taps each; an element of x lies in at most {} of them", g.taps(), most);
 }
 
@@ -217,7 +240,8 @@ MaxPoolPlan MaxPool::plan(const Desc& desc) {
   const Tensor y = read_tensor(kName, "y", desc.y);
   require_dtype(kName, "x", x, Types{});
   require_same_dtype(kName, "y", y, "x", x);
-  MaxPoolPlan plan{.rank = x.rank, .geometry = read_geometry(kName, "x", x.shape(), desc.window)};
+  MaxPoolPlan plan{.rank = x.rank,
+                   .geometry = read_geometry(kName, "x", x.shape(), read_window(kName, "x", x.rank, desc.window))};
   read_output_sizes(kName, "y", y, "x", x.shape(), plan.geometry);
   require_distinct_elements(kName, "y", y);
   if (desc.winners != nullptr) {
@@ -244,7 +268,7 @@ Description MaxPool::describe(const Plan& plan) {
   add_winners(text, plan.winners, plan.rank);
   return {.inputs = {{"x", x}},
           .outputs = {{"y", y}, {"winners", stores ? std::optional(plan.winners.tensor) : std::nullopt}},
-          .bytes = x.stored_bytes() + y.stored_bytes() + (stores ? plan.winners.tensor.stored_bytes() : 0),
+          .bytes = stores ? stored_bytes({&x, &y, &plan.winners.tensor}) : stored_bytes({&x, &y}),
           .problem = text.text(),
           .notes = {window_note(plan.geometry)}};
 }
@@ -262,12 +286,14 @@ MaxPoolGradPlan MaxPoolGrad::plan(const Desc& desc) {
   const Tensor dx = read_tensor(kName, "dx", desc.dx);
   require_dtype(kName, "dx", dx, Types{});
   require_same_dtype(kName, "dy", dy, "dx", dx);
-  MaxPoolGradPlan plan{.rank = dx.rank, .geometry = read_geometry(kName, "dx", dx.shape(), desc.window)};
+  MaxPoolGradPlan plan{
+      .rank = dx.rank,
+      .geometry = read_geometry(kName, "dx", dx.shape(), read_window(kName, "dx", dx.rank, desc.window))};
   read_output_sizes(kName, "dy", dy, "dx", dx.shape(), plan.geometry);
   require_distinct_elements(kName, "dx", dx);
   if ((desc.x != nullptr) == (desc.winners != nullptr)) {
-    invalid("{}: winners: {} x and winners are given, expected exactly one", kName,
-            desc.x != nullptr ? "both" : "neither");
+    invalid("{}: winners: {} given, expected exactly one", kName,
+            desc.x != nullptr ? "both x and winners are" : "neither x nor winners is");
   }
   if (desc.winners != nullptr) {
     const WinnersKind kind = read_kind(kName, "winners_kind", desc.winners_kind, false);
@@ -300,7 +326,7 @@ Description MaxPoolGrad::describe(const Plan& plan) {
                      {"dy", dy},
                      {"winners", stored ? std::optional(choice) : std::nullopt}},
           .outputs = {{"dx", dx}},
-          .bytes = choice.stored_bytes() + dy.stored_bytes() + dx.stored_bytes(),
+          .bytes = stored_bytes({&choice, &dy, &dx}),
           .problem = text.text(),
           .notes = {window_note(plan.geometry),
                     stored ? fmt::format("winners: read, {}", kind_name(plan.winners.kind)) : "winners: recomputed"}};
@@ -316,11 +342,12 @@ std::span<const Implementation<MaxPoolGradPlan>> MaxPoolGrad::implementations(st
 ConvertWinnersPlan ConvertWinners::plan(const Desc& desc) {
   const Tensor from = read_tensor(kName, "from", desc.from);
   const Tensor to = read_tensor(kName, "to", desc.to);
-  if (from.rank < 3 || from.rank > 5) invalid("{}: from: rank is {}, expected 3 to 5", kName, from.rank);
+  const bp_window window =
+      read_window(kName, "from", from.rank, desc.window);  // x_sizes has as many entries as it says
   if (desc.x_sizes == nullptr) invalid("{}: x_sizes: is null, expected {} entries", kName, from.rank);
   const bp_tensor_desc x_desc{sizeof(bp_tensor_desc), BP_U8, from.rank, desc.x_sizes, nullptr};
   const Tensor x = read_tensor(kName, "x_sizes", &x_desc);
-  ConvertWinnersPlan plan{.rank = from.rank, .geometry = read_geometry(kName, "x_sizes", x.shape(), desc.window)};
+  ConvertWinnersPlan plan{.rank = from.rank, .geometry = read_geometry(kName, "x_sizes", x.shape(), window)};
   read_output_sizes(kName, "from", from, "x_sizes", x.shape(), plan.geometry);
   require_same_sizes(kName, "to", to, "from", from);
   const WinnersKind from_kind = read_kind(kName, "from_kind", desc.from_kind, true);
@@ -348,7 +375,7 @@ Description ConvertWinners::describe(const Plan& plan) {
   add_winners(text, plan.to, plan.rank);
   return {.inputs = {{"from", from}},
           .outputs = {{"to", to}},
-          .bytes = from.stored_bytes() + to.stored_bytes(),
+          .bytes = stored_bytes({&from, &to}),
           .problem = text.text(),
           .notes = {window_note(g)}};
 }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Max pooling, its gradient, and the forms of its winners: the contract.
 //
-// Per spatial axis: window W, stride S, paddings P and Q, dilation D; extent E = (W - 1) * D + 1 <= H + P + Q. Output o, tap k
-// reads position o*S - P + k*D; taps outside [0, H) do not exist, so padding never wins.
+// Per spatial axis: window W, stride S, paddings P and Q, dilation D; extent E = (W - 1) * D + 1 <= H + P + Q. Output
+// o, tap k reads position o*S - P + k*D; taps outside [0, H) do not exist, so padding never wins.
 //
 //     winner(o) = the tap of greatest value; among equals (+0 and -0 are) the lowest row-major index;
 //                 NaN is greater than everything, and the first NaN wins
@@ -15,7 +15,8 @@
 //     flat      the row-major logical index into all of x: u32 u64 i32 i64
 //     plane     the row-major index into the spatial axes, as PyTorch has it; converters only
 //
-// All ones (-1) means no winner. A stored winner that is no existing tap of its window contributes nothing, and is reported.
+// All ones (-1) means no winner. A stored winner that is no existing tap of its window contributes nothing, and is
+// reported.
 #pragma once
 
 #include "core/operator.h"

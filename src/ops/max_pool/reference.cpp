@@ -37,24 +37,27 @@ StoredWinner find_winner(const PoolGeometry& g, const Tensor& x, const T* data, 
 // Counts the wrong winners of a run and speaks of the first.
 class WrongWinners {
  public:
-  void add(const WindowIndex& w, std::uint64_t stored) {
-    if (count_++ == 0) {
-      first_ = w;
-      stored_ = stored;
-    }
+  template <class Index>
+  void add(const WindowIndex& w, Index stored) {
+    if (count_++ > 0) return;
+    first_ = w;
+    stored_ = fmt::format("{}", stored);
   }
   void report(std::string_view op, std::string_view tensor, int rank) const {
     if (count_ == 0) return;
     std::string at = fmt::format("{}, {}", first_.n, first_.c);
     for (int i = 5 - rank; i < 3; ++i) at += fmt::format(", {}", first_.o[i]);
-    invalid("{}: {}: {} stored winners are no tap of their window, the first at [{}] is {}, expected a tap or none", op,
-            tensor, count_, at, stored_);
+    if (count_ == 1) {
+      invalid("{}: {}: at [{}] is {}, which is no tap of its window, expected a tap or none", op, tensor, at, stored_);
+    }
+    invalid("{}: {}: {} are no tap of their window, the first at [{}] is {}, expected a tap or none", op, tensor,
+            count_, at, stored_);
   }
 
  private:
   std::int64_t count_ = 0;
   WindowIndex first_;
-  std::uint64_t stored_ = 0;
+  std::string stored_;
 };
 
 }  // namespace
@@ -132,7 +135,7 @@ void max_pool_grad(const MaxPoolGradPlan& plan, const Bindings& bindings) {
       scatter([&](const WindowIndex& w) {
         const Index stored = winners[cpu::offset(plan.winners.tensor, index5(w.n, w.c, w.o))];
         const StoredWinner winner = decode(g, plan.winners.kind, w, stored);
-        if (winner.state == StoredWinner::State::wrong) wrong.add(w, static_cast<std::uint64_t>(stored));
+        if (winner.state == StoredWinner::State::wrong) wrong.add(w, stored);
         return winner;
       });
     });
@@ -150,7 +153,7 @@ void convert_winners(const ConvertWinnersPlan& plan, const Bindings& bindings) {
         const WindowIndex w = window_index(i);
         const From stored = from[cpu::offset(plan.from.tensor, i)];
         const StoredWinner winner = decode(plan.geometry, plan.from.kind, w, stored);
-        if (winner.state == StoredWinner::State::wrong) wrong.add(w, static_cast<std::uint64_t>(stored));
+        if (winner.state == StoredWinner::State::wrong) wrong.add(w, stored);
         to[cpu::offset(plan.to.tensor, i)] = winner.state == StoredWinner::State::tap
                                                  ? encode<To>(plan.geometry, plan.to.kind, w, winner.tap)
                                                  : kNoWinner<To>;

@@ -31,7 +31,7 @@ Description Relu::describe(const Plan& plan) {
   return {.inputs = {{"x", plan.x}},
           .outputs = {{"y", plan.y}},
           .in_place = true,
-          .bytes = plan.x.stored_bytes() + plan.y.stored_bytes(),
+          .bytes = stored_bytes({&plan.x, &plan.y}),
           .problem = ProblemText(kName)
                          .add("--dtype", name(plan.x.dtype))
                          .add("--x-shape", plan.x.shape())
@@ -67,7 +67,7 @@ Description ReluGrad::describe(const Plan& plan) {
   return {.inputs = {{"x", plan.x}, {"dy", plan.dy}},
           .outputs = {{"dx", plan.dx}},
           .in_place = true,
-          .bytes = plan.x.stored_bytes() + plan.dy.stored_bytes() + plan.dx.stored_bytes(),
+          .bytes = stored_bytes({&plan.x, &plan.dy, &plan.dx}),
           .problem = ProblemText(kName)
                          .add("--dtype", name(plan.x.dtype))
                          .add("--x-shape", plan.x.shape())

@@ -4,9 +4,9 @@
 //     y  = x > 0 ? x : +0     a NaN stays
 //     dx = x > 0 ? dy : +0    x = NaN gives +0, or dy with nan = pass
 //
-// So -0, +0 and everything below give +0, whatever dy is: NaN and infinity too. Where a value passes, all its bits do. The
-// output y may stand in for x in the gradient, since y > 0 exactly where x > 0. Any strides, rank 1 to 8; an output may
-// be the identical view of an input.
+// So -0, +0 and everything below give +0, whatever dy is: NaN and infinity too. Where a value passes, all its bits do.
+// The output y may stand in for x in the gradient, since y > 0 exactly where x > 0. Any strides, rank 1 to 8; an output
+// may be the identical view of an input.
 #pragma once
 
 #include "core/operator.h"

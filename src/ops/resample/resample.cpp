@@ -43,8 +43,8 @@ ResamplePlan Resample::plan(const Desc& desc) {
   plan.map_text = map.text;
   if (plan.y.empty()) return plan;
   for (int i = 0; i < plan.x.rank; ++i) {
-    plan.axes[i] = build_table(kName, map, i, plan.x.sizes[i], plan.y.sizes[i], accumulator_of(plan.x),
-                               Direction::forward);
+    plan.axes[i] =
+        build_table(kName, map, i, plan.x.sizes[i], plan.y.sizes[i], accumulator_of(plan.x), Direction::forward);
   }
   return plan;
 }
@@ -52,7 +52,7 @@ ResamplePlan Resample::plan(const Desc& desc) {
 Description Resample::describe(const Plan& plan) {
   return {.inputs = {{"x", plan.x}},
           .outputs = {{"y", plan.y}},
-          .bytes = plan.x.stored_bytes() + plan.y.stored_bytes(),
+          .bytes = stored_bytes({&plan.x, &plan.y}),
           .problem = ProblemText(kName)
                          .add("--dtype", name(plan.x.dtype))
                          .add("--x-shape", plan.x.shape())
@@ -79,8 +79,8 @@ ResampleGradPlan ResampleGrad::plan(const Desc& desc) {
   plan.map_text = map.text;
   if (plan.dx.empty() || plan.dy.empty()) return plan;
   for (int i = 0; i < plan.dx.rank; ++i) {
-    plan.axes[i] = build_table(kName, map, i, plan.dx.sizes[i], plan.dy.sizes[i], accumulator_of(plan.dx),
-                               Direction::gradient);
+    plan.axes[i] =
+        build_table(kName, map, i, plan.dx.sizes[i], plan.dy.sizes[i], accumulator_of(plan.dx), Direction::gradient);
   }
   return plan;
 }
@@ -88,7 +88,7 @@ ResampleGradPlan ResampleGrad::plan(const Desc& desc) {
 Description ResampleGrad::describe(const Plan& plan) {
   return {.inputs = {{"dy", plan.dy}},
           .outputs = {{"dx", plan.dx}},
-          .bytes = plan.dy.stored_bytes() + plan.dx.stored_bytes(),
+          .bytes = stored_bytes({&plan.dy, &plan.dx}),
           .problem = ProblemText(kName)
                          .add("--dtype", name(plan.dx.dtype))
                          .add("--x-shape", plan.dx.shape())

@@ -11,10 +11,10 @@
 //     linear    i0 = floor(c), t = c - i0; taps clamp(i0) and clamp(i0 + 1) of weights 1 - t and t, rounded to the
 //               accumulator; one tap of weight 1 where both are the same element; a weight of 0 is no tap
 //
-// Forward, axes from last to first: v = sum of w * x, taps ascending, from +0; an axis that is left alone and every nearest
-// axis is pure movement. The gradient, axes from first to last, is its exact adjoint: t[i] = sum over o ascending of
-// w(o, i) * g[o], from +0; more than 128 terms are taken in blocks of 128, each summed from +0, the block sums added in
-// order. Sums and intermediates are f32 (f64 for f64), rounded once at the end; i8 and u8 saturate.
+// Forward, axes from last to first: v = sum of w * x, taps ascending, from +0; an axis that is left alone and every
+// nearest axis is pure movement. The gradient, axes from first to last, is its exact adjoint: t[i] = sum over o
+// ascending of w(o, i) * g[o], from +0; more than 128 terms are taken in blocks of 128, each summed from +0, the block
+// sums added in order. Sums and intermediates are f32 (f64 for f64), rounded once at the end; i8 and u8 saturate.
 #pragma once
 
 #include "core/operator.h"

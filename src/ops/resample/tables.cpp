@@ -56,7 +56,8 @@ void require_row(std::string_view op, int axis, std::int64_t o, std::int64_t fir
 
 void read_axis_table(std::string_view op, const bp_resample_table& table, int axis, std::int64_t inputs,
                      std::int64_t outputs, Accumulator accumulator, ResampleMap::Axis& result) {
-  if (table.count == nullptr) invalid("{}: tables: axis {}: count is null, expected {} entries", op, axis, outputs);
+  if (table.count == nullptr)
+    invalid("{}: tables: axis {}: count is null, expected {}", op, axis, counted(outputs, "entry", "entries"));
   Checked total = 0;
   for (std::int64_t o = 0; o < outputs; ++o) {
     require_row(op, axis, o, table.first[o], table.count[o], inputs);
@@ -67,7 +68,7 @@ void read_axis_table(std::string_view op, const bp_resample_table& table, int ax
             total ? std::to_string(*total) : "more than 2^63 - 1");
   }
   if (*total > 0 && table.weights == nullptr) {
-    invalid("{}: tables: axis {}: weights is null, expected {} entries", op, axis, *total);
+    invalid("{}: tables: axis {}: weights is null, expected {}", op, axis, counted(*total, "entry", "entries"));
   }
   for (std::int64_t k = 0; k < *total; ++k) {
     if (!std::isfinite(round_to(accumulator, table.weights[k]))) {
@@ -190,13 +191,14 @@ ResampleMap read_map(std::string_view op, const bp_resample_map* desc, const Ten
   ResampleMap map;
   map.rank = given.rank;
   map.linear = read_enum(op, "mode", given.mode, BP_LINEAR, "0 (nearest) or 1 (linear)") == BP_LINEAR;
-  map.rounding = static_cast<Rounding>(read_enum(op, "rounding", given.rounding, BP_ROUND_HALF_UP,
-                                                 "0 (increasing), 1 (decreasing) or 2 (half-up)"));
+  map.rounding = static_cast<Rounding>(
+      read_enum(op, "rounding", given.rounding, BP_ROUND_HALF_UP, "0 (increasing), 1 (decreasing) or 2 (half-up)"));
   map.convention = static_cast<Convention>(read_enum(op, "convention", given.convention, BP_ASYMMETRIC,
                                                      "0 (half-pixel), 1 (align-corners) or 2 (asymmetric)"));
   if (given.scales == nullptr && (given.input_offsets != nullptr || given.output_offsets != nullptr)) {
-    invalid("{}: scales: is null although {} is given, expected {} entries (the exact conventions have no offsets)", op,
-            given.input_offsets != nullptr ? "input_offsets" : "output_offsets", given.rank);
+    invalid("{}: scales: is null although {} is given, expected {} (the exact conventions have no offsets)", op,
+            given.input_offsets != nullptr ? "input_offsets" : "output_offsets",
+            counted(given.rank, "entry", "entries"));
   }
   const Accumulator accumulator = accumulates_in_f64(x.dtype) ? Accumulator::f64 : Accumulator::f32;
   for (int i = 0; i < given.rank; ++i) {
@@ -221,7 +223,8 @@ AxisTable build_table(std::string_view op, const ResampleMap& map, int i, std::i
   table.movement = table.left_alone || (!map.linear && !table_given);
   if (table.left_alone) return table;
   if (std::max(inputs, outputs) > kMostResampled) {
-    unsupported("{}: axis {}: {} to {} elements are to be resampled, expected at most 2^40", op, i, inputs, outputs);
+    unsupported("{}: sizes: axis {}: {} elements are to be resampled to {}, expected at most 2^40", op, i, inputs,
+                outputs);
   }
 
   const std::size_t most = table_given ? axis.weights.size() : static_cast<std::size_t>(outputs) * (map.linear ? 2 : 1);

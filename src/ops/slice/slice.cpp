@@ -20,8 +20,12 @@ constexpr std::int64_t kStrideLimit = std::int64_t{1} << 31;
 void require_window(std::string_view op, int i, const SliceAxis& axis, std::int64_t whole) {
   if (axis.offset < 0) invalid("{}: offsets: axis {}: is {}, expected 0 or more", op, i, axis.offset);
   const std::int64_t least = whole == 0 ? 0 : 1;
+  if (axis.offset > whole - least) {
+    invalid("{}: offsets: axis {}: is {}, expected at most {} (the axis has {})", op, i, axis.offset, whole - least,
+            counted(whole, "element", "elements"));
+  }
   if (axis.size < least) invalid("{}: sizes: axis {}: is {}, expected {} or more", op, i, axis.size, least);
-  if (axis.offset > whole || axis.size > whole - axis.offset) {
+  if (axis.size > whole - axis.offset) {
     invalid("{}: sizes: axis {}: the window [{}, {} + {}) leaves the axis, expected offset + size <= {}", op, i,
             axis.offset, axis.offset, axis.size, whole);
   }
@@ -36,8 +40,8 @@ void require_part_size(std::string_view op, std::string_view part_name, int i, c
   const std::int64_t least = axis.size == 0 ? 0 : 1;
   const std::int64_t most = axis.size == 0 ? 0 : 1 + (axis.size - 1) / magnitude;
   if (part < least || part > most) {
-    invalid("{}: {}: axis {}: size is {}, expected {} to {} (window of {} walked by {})", op, part_name, i, part,
-            least, most, axis.size, axis.stride);
+    invalid("{}: {}: axis {}: size is {}, expected {} to {} (window of {} walked by {})", op, part_name, i, part, least,
+            most, axis.size, axis.stride);
   }
 }
 
@@ -55,8 +59,9 @@ Plan plan_slice(std::string_view op, std::string_view whole_name, const bp_tenso
   if (given.rank != plan.whole.rank) {
     invalid("{}: window: rank is {}, expected {} (that of {})", op, given.rank, plan.whole.rank, whole_name);
   }
-  if (given.offsets == nullptr) invalid("{}: offsets: is null, expected {} entries", op, given.rank);
-  if (given.sizes == nullptr) invalid("{}: sizes: is null, expected {} entries", op, given.rank);
+  if (given.offsets == nullptr)
+    invalid("{}: offsets: is null, expected {}", op, counted(given.rank, "entry", "entries"));
+  if (given.sizes == nullptr) invalid("{}: sizes: is null, expected {}", op, counted(given.rank, "entry", "entries"));
   for (int i = 0; i < given.rank; ++i) {
     SliceAxis& axis = plan.axes[i];
     axis = {given.offsets[i], given.sizes[i], given.strides == nullptr ? 1 : given.strides[i]};
@@ -100,7 +105,7 @@ SlicePlan Slice::plan(const Desc& desc) {
 Description Slice::describe(const Plan& plan) {
   return {.inputs = {{"x", plan.whole}},
           .outputs = {{"y", plan.part}},
-          .bytes = 2 * plan.part.stored_bytes(),
+          .bytes = stored_bytes({&plan.part, &plan.part}),
           .problem = problem_text(kName, "x", "y", plan)};
 }
 
@@ -118,7 +123,7 @@ SliceGradPlan SliceGrad::plan(const Desc& desc) {
 Description SliceGrad::describe(const Plan& plan) {
   return {.inputs = {{"dy", plan.part}},
           .outputs = {{"dx", plan.whole}},
-          .bytes = plan.whole.stored_bytes() + plan.part.stored_bytes(),
+          .bytes = stored_bytes({&plan.whole, &plan.part}),
           .problem = problem_text(kName, "dx", "dy", plan)};
 }
 

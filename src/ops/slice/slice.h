@@ -8,9 +8,9 @@
 //     y[c]  = x[start + stride * c]
 //     dx[start + stride * c] = dy[c], zero bits elsewhere
 //
-// 1 <= output size <= 1 + (size - 1) / |stride|. On an axis of size 0 the window and the output are empty. Pure movement:
-// every type, every bit pattern, rank 1 to 8. Offsets and sizes are positions in x, so they are bounded by its axis; the
-// stride's magnitude is below 2^31.
+// 1 <= output size <= 1 + (size - 1) / |stride|. On an axis of size 0 the window and the output are empty. Pure
+// movement: every type, every bit pattern, rank 1 to 8. Offsets and sizes are positions in x, so they are bounded by
+// its axis; the stride's magnitude is below 2^31.
 #pragma once
 
 #include "core/operator.h"

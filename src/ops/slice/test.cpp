@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: Apache-2.0
+// Slice: worked examples and properties.
+#include "support.h"
+
+namespace {
+
+using support::run;
+using Ints = std::vector<std::int32_t>;
+
+const Ints kX = support::count_from<std::int32_t>(1, 16);
+
+TEST(DirectmlFacts, V7_5a_Slice) {
+  EXPECT_EQ(run<std::int32_t>("slice --x-shape 1,1,4,4 --offsets 0,0,1,2 --sizes 1,1,3,2", {kX}),
+            (Ints{7, 8, 11, 12, 15, 16}));
+}
+// SLICE's Sizes are those of the output; SLICE1's window of the same elements is (size - 1) * stride + 1.
+TEST(DirectmlFacts, V7_5b_SliceWithStrides) {
+  EXPECT_EQ(run<std::int32_t>("slice --x-shape 1,1,4,4 --offsets 0,0,1,0 --sizes 1,1,3,4 --strides 1,1,2,3", {kX}),
+            (Ints{5, 8, 13, 16}));
+}
+TEST(DirectmlFacts, V7_6a_Slice1) {
+  EXPECT_EQ(run<std::int32_t>(
+                "slice --x-shape 1,1,4,4 --y-shape 1,1,2,2 --offsets 0,0,0,1 --sizes 1,1,4,3 --strides 1,1,2,2", {kX}),
+            (Ints{2, 4, 10, 12}));
+}
+TEST(DirectmlFacts, V7_6b_Slice1NegativeStride) {
+  EXPECT_EQ(run<std::int32_t>(
+                "slice --x-shape 1,1,4,4 --y-shape 1,1,2,2 --offsets 0,0,0,1 --sizes 1,1,4,3 --strides 1,1,-2,2", {kX}),
+            (Ints{14, 16, 6, 8}));
+}
+TEST(DirectmlFacts, V7_7_SliceGrad) {
+  for (const char* sizes : {"3,3", "4,4"}) {
+    EXPECT_EQ(run<std::uint8_t>(std::string("slice-grad --x-shape 4,4 --strides 2,2 --sizes ") + sizes,
+                                {{'a', 'c', 'i', 'k'}}),
+              (std::vector<std::uint8_t>{'a', 0, 'c', 0, 0, 0, 0, 0, 'i', 0, 'k', 0, 0, 0, 0, 0}));
+  }
+}
+TEST(DirectmlFacts, V7_7_SliceGradDerivedFrom7_6) {
+  const std::string common = "slice-grad --x-shape 1,1,4,4 --y-shape 1,1,2,2 --offsets 0,0,0,1 --sizes 1,1,4,3";
+  EXPECT_EQ(run<std::int32_t>(common + " --strides 1,1,2,2", {{1, 2, 3, 4}}),
+            (Ints{0, 1, 0, 2, 0, 0, 0, 0, 0, 3, 0, 4, 0, 0, 0, 0}));
+  EXPECT_EQ(run<std::int32_t>(common + " --strides 1,1,-2,2", {{1, 2, 3, 4}}),
+            (Ints{0, 0, 0, 0, 0, 3, 0, 4, 0, 0, 0, 0, 0, 1, 0, 2}));
+}
+
+TEST(Slice, MovesEveryBitPattern) {
+  const auto problem = tools::parse_problem("slice --x-shape 4 --strides -1");
+  const auto x = support::dense<std::uint32_t>(BP_F32, {4}, {0x7f800001u, 0xffc00000u, 0x80000000u, 0x00000001u});
+  EXPECT_EQ(run(problem, BP_F32, {x}).outputs[0].bits,
+            (std::vector<std::uint64_t>{0x00000001u, 0x80000000u, 0xffc00000u, 0x7f800001u}));
+}
+
+TEST(SliceGrad, LeavesZeroBitsElsewhere) {
+  EXPECT_EQ(support::bits(run<double>("slice-grad --x-shape 4 --offsets 1 --sizes 2", {{-0.0, -0.0}})),
+            support::bits(std::vector<double>{0.0, -0.0, -0.0, 0.0}));
+}
+
+// <dy, S x> = <S^T dy, x>, exact in integers.
+TEST(SliceGrad, IsTheAdjoint) {
+  for (const tools::Problem& named : tools::named_problems()) {
+    if (named.kind != BP_SLICE) continue;
+    tools::Problem grad = named;
+    grad.kind = BP_SLICE_GRAD;
+    const tools::Tensors forward_specs = tools::tensors(named, BP_F64);
+    tools::TensorSpec x_spec = forward_specs.inputs[0];
+    x_spec.strides.assign(x_spec.sizes.size(), 1);
+    const auto x = tools::random_values(x_spec, tools::Fill::integers, 2, 1);
+    const auto dy = tools::random_values(tools::tensors(grad, BP_F64).inputs[0], tools::Fill::integers, 2, 2);
+    tools::Problem packed = named;
+    packed.x_strides.clear();
+    const auto y = support::values<double>(run(packed, BP_F64, {x}).outputs[0]);
+    const auto dx = support::values<double>(run(grad, BP_F64, {dy}).outputs[0]);
+    const auto xs = support::values<double>(x);
+    const auto dys = support::values<double>(dy);
+    double left = 0;
+    double right = 0;
+    for (std::size_t i = 0; i < y.size(); ++i) left += dys[i] * y[i];
+    for (std::size_t i = 0; i < dx.size(); ++i) right += dx[i] * xs[i];
+    EXPECT_EQ(left, right) << named.name;
+  }
+}
+
+TEST(Slice, ChannelsLastGivesTheBitsOfPacked) {
+  for (const char* line : {"slice --x-shape 2,6,4,5 --offsets 0,2,0,0 --sizes 2,3,4,5 --strides 1,1,-1,2",
+                           "slice-grad --x-shape 2,6,4,5 --offsets 0,2,0,0 --sizes 2,3,4,5 --strides 1,1,-1,2"}) {
+    tools::Problem packed = tools::parse_problem(line);
+    tools::Problem nhwc = packed;
+    nhwc.nhwc = true;
+    const auto in = tools::random_values(tools::tensors(packed, BP_U16).inputs[0], tools::Fill::mixed, 8, 1);
+    EXPECT_EQ(run(nhwc, BP_U16, {in}).outputs[0].bits, run(packed, BP_U16, {in}).outputs[0].bits) << line;
+  }
+}
+
+}  // namespace

@@ -1,0 +1,51 @@
+# SPDX-License-Identifier: Apache-2.0
+# The commands of the README. Everything else is CMake: `cmake --list-presets`.
+SHELL := /bin/bash
+.DEFAULT_GOAL := help
+
+JOBS ?= $(shell nproc)
+# Warnings are errors where CI runs, and wherever it is asked for.
+WERROR ?= $(if $(CI),ON,OFF)
+
+.PHONY: help
+help: ## show this list
+	@sed -n 's/^\([a-z-]*\):.*## /  make \1\t/p' $(MAKEFILE_LIST) | expand -t 20
+
+.PHONY: deps
+deps: ## install what a bare Debian 12 lacks (or say what to install)
+	@scripts/deps.sh build
+
+.PHONY: build
+build: deps ## build the library, the command line, tests and examples
+	@scripts/build.sh release $(WERROR) $(JOBS)
+
+.PHONY: demo
+demo: deps ## compute the examples of the four DirectML documents and check them
+	@scripts/build.sh release $(WERROR) $(JOBS) demo
+	@build/release/examples/demo
+
+.PHONY: test
+test: build ## all tests, and the named problems under ASan and UBSan
+	ctest --preset release -j $(JOBS)
+	@scripts/build.sh asan $(WERROR) $(JOBS) backpass_cli operators_test errors_test core_test
+	build/asan/tools/backpass check
+	build/asan/tools/backpass check --random 4000 --first 900001
+	ctest --preset asan -j $(JOBS) -R 'DirectmlFacts|Max|Relu|Resample|Slice|Sharing|Pool|Create|Run|Winners'
+
+.PHONY: test-full
+test-full: test ## the long ones too: all 2^32 conversions, a million random problems, every test under ASan and TSan
+	@scripts/test_full.sh $(JOBS)
+
+.PHONY: lint
+lint: ## clang-format and clang-tidy, both clean
+	@scripts/deps.sh lint
+	@scripts/lint.sh $(JOBS)
+
+.PHONY: format
+format: ## rewrite the sources as .clang-format says
+	@scripts/deps.sh lint
+	@git ls-files '*.h' '*.c' '*.cpp' | xargs clang-format-16 -i
+
+.PHONY: clean
+clean: ## remove the build folders
+	rm -rf build

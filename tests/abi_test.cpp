@@ -1,0 +1,236 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the C ABI promises beside results: no allocation in run, many threads, any floating-point mode of the host.
+#include "support.h"
+
+#include <dlfcn.h>
+
+#include <atomic>
+#include <cstdlib>
+#include <thread>
+
+#if defined(__SSE2__)
+#include <xmmintrin.h>
+#endif
+
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+constexpr bool kCountsAllocations = false;  // the sanitizer owns malloc
+#else
+constexpr bool kCountsAllocations = true;
+
+namespace {
+thread_local std::int64_t allocations = 0;
+}
+
+// The program's own malloc family comes before the C library's, for the shared library too.
+extern "C" {
+void* __libc_malloc(std::size_t size);
+void* __libc_calloc(std::size_t count, std::size_t size);
+void* __libc_realloc(void* old, std::size_t size);
+void* __libc_memalign(std::size_t alignment, std::size_t size);
+void* malloc(std::size_t size) {
+  ++allocations;
+  return __libc_malloc(size);
+}
+void* calloc(std::size_t count, std::size_t size) {
+  ++allocations;
+  return __libc_calloc(count, size);
+}
+void* realloc(void* old, std::size_t size) {
+  ++allocations;
+  return __libc_realloc(old, size);
+}
+void* aligned_alloc(std::size_t alignment, std::size_t size) {
+  ++allocations;
+  return __libc_memalign(alignment, size);
+}
+}
+#endif
+
+namespace {
+
+// A problem, created, with memory bound to it.
+class Bound {
+ public:
+  Bound(const tools::Problem& problem, std::int32_t dtype)
+      : specs_(tools::tensors(problem, dtype)), created_(tools::try_create(problem, specs_, {})) {
+    EXPECT_TRUE(created_.op) << created_.error;
+    std::uint64_t salt = 0;
+    for (const tools::TensorSpec& spec : specs_.inputs) {
+      add(spec, in_);
+      if (!spec.absent) memory_.back()->store(tools::random_values(spec, tools::Fill::reals, problem.seed, ++salt));
+    }
+    first_output_ = memory_.size();
+    for (const tools::TensorSpec& spec : specs_.outputs) add(spec, out_);
+    std::size_t bytes = 0;
+    EXPECT_EQ(bp_operator_workspace_size(op(), &bytes), BP_OK);
+    workspace_.resize(bytes / sizeof(std::max_align_t) + 1);
+  }
+  [[nodiscard]] const bp_operator* op() const { return created_.op.get(); }
+  bp_status run() { return run_with(op()); }
+  bp_status run_with(const bp_operator* op) {
+    return bp_operator_run(op, in_.data(), in_.size(), out_.data(), out_.size(), workspace_.data(), nullptr);
+  }
+  [[nodiscard]] std::vector<std::vector<std::uint64_t>> outputs() const {
+    std::vector<std::vector<std::uint64_t>> bits;
+    for (std::size_t i = first_output_; i < memory_.size(); ++i) bits.push_back(memory_[i]->load().bits);
+    return bits;
+  }
+
+ private:
+  template <class Pointers>
+  void add(const tools::TensorSpec& spec, Pointers& pointers) {
+    memory_.push_back(std::make_unique<tools::Buffer>(spec, tools::Buffer::Against::front, std::byte{0}));
+    pointers.push_back(memory_.back()->data());
+  }
+  tools::Tensors specs_;
+  tools::CreateResult created_;
+  std::vector<std::unique_ptr<tools::Buffer>> memory_;
+  std::vector<const void*> in_;
+  std::vector<void*> out_;
+  std::size_t first_output_ = 0;
+  std::vector<std::max_align_t> workspace_;
+};
+
+const char* const kOfEachKind[] = {
+    "relu --x-shape 4,33",
+    "relu-grad --x-shape 4,33",
+    "max-pool --x-shape 2,3,9,9 --window 3 --strides 2 --winners compact",
+    "max-pool-grad --x-shape 2,3,9,9 --window 3 --strides 2",
+    "resample --x-shape 2,5,7 --y-shape 2,9,11",
+    "resample-grad --x-shape 2,5,7 --y-shape 2,9,11 --convention align-corners",
+    "slice --x-shape 5,8 --strides -1,2",
+    "slice-grad --x-shape 5,8 --strides -1,2",
+};
+
+TEST(Run, AllocatesNothing) {
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+  GTEST_SKIP() << "the sanitizer owns malloc";
+#else
+  static_assert(kCountsAllocations);
+  for (const char* line : kOfEachKind) {
+    Bound bound(tools::parse_problem(line), BP_F32);
+    ASSERT_EQ(bound.run(), BP_OK) << bp_last_error();
+    const std::int64_t before = allocations;
+    ASSERT_EQ(bound.run(), BP_OK);
+    EXPECT_EQ(allocations, before) << line;
+  }
+  const std::int64_t before = allocations;
+  std::free(std::malloc(1));
+  EXPECT_EQ(allocations, before + 1) << "the counter counts";
+#endif
+}
+
+TEST(Run, OneOperatorServesManyThreads) {
+  for (const char* line : kOfEachKind) {
+    const auto problem = tools::parse_problem(line);
+    Bound reference(problem, BP_F32);
+    ASSERT_EQ(reference.run(), BP_OK);
+    std::atomic<int> wrong = 0;
+    std::vector<std::thread> threads;
+    for (int t = 0; t < 8; ++t) {
+      threads.emplace_back([&] {
+        Bound own(problem, BP_F32);
+        for (int i = 0; i < 50; ++i) {
+          if (own.run_with(reference.op()) != BP_OK || own.outputs() != reference.outputs()) ++wrong;
+        }
+      });
+    }
+    for (std::thread& thread : threads) thread.join();
+    EXPECT_EQ(wrong, 0) << line;
+  }
+}
+
+TEST(LastError, BelongsToItsThread) {
+  bp_operator* op = nullptr;
+  ASSERT_EQ(bp_operator_create(99, "", {BP_DEVICE_CPU, 0}, nullptr, &op), BP_INVALID_ARGUMENT);
+  const std::string here = bp_last_error();
+  EXPECT_EQ(here, "operator: kind is 99, expected a bp_operator_kind (1 to 9)");
+  std::thread([&] {
+    EXPECT_STREQ(bp_last_error(), "");
+    EXPECT_EQ(bp_operator_create(98, "", {BP_DEVICE_CPU, 0}, nullptr, &op), BP_INVALID_ARGUMENT);
+  }).join();
+  EXPECT_EQ(bp_last_error(), here);
+}
+
+#if defined(__SSE2__)
+class HostMode : public testing::TestWithParam<unsigned> {
+ protected:
+  HostMode() : saved_(_mm_getcsr()) {}
+  ~HostMode() override { _mm_setcsr(saved_); }
+  unsigned saved_;
+};
+
+// Subnormal gradients and weights that round: everything that flush-to-zero or another rounding would change.
+TEST_P(HostMode, ChangesNoBit) {
+  for (const char* line : {"resample-grad --x-shape 3,7 --y-shape 3,40 --scales 1,0.3333333333333333 --fill reals",
+                           "resample --x-shape 3,7 --y-shape 3,40 --convention align-corners",
+                           "max-pool-grad --x-shape 1,2,9,9 --window 3 --strides 1"}) {
+    for (const std::int32_t dtype : {BP_F64, BP_F32, BP_F16, BP_BF16}) {
+      const auto problem = tools::parse_problem(line);
+      const tools::Tensors specs = tools::tensors(problem, dtype);
+      std::vector<tools::Dense> inputs;
+      for (std::size_t i = 0; i < specs.inputs.size(); ++i) {
+        inputs.push_back(tools::random_values(specs.inputs[i], tools::Fill::mixed, 2, i));
+        for (std::uint64_t& bits : inputs.back().bits) {  // the least exponents: f32 sums of subnormals
+          if (dtype == BP_F32) bits &= 0x80ffffffu;
+          if (dtype == BP_F64) bits &= 0x801fffffffffffffu;
+        }
+      }
+      const auto expected = support::run(problem, dtype, inputs);
+      _mm_setcsr(GetParam());
+      const auto found = support::run(problem, dtype, inputs);
+      const unsigned after = _mm_getcsr();
+      _mm_setcsr(saved_);
+      ASSERT_EQ(found.status, BP_OK);
+      EXPECT_EQ(found.outputs[0].bits, expected.outputs[0].bits) << line << " " << tools::dtype_name(dtype);
+      EXPECT_EQ(after & 0xffc0u, GetParam() & 0xffc0u) << "the host's mode is put back";
+    }
+  }
+}
+constexpr unsigned kMasked = 0x1f80, kFlush = 0x8000, kDenormalsAreZero = 0x0040, kDown = 0x2000, kUp = 0x4000,
+                   kTowardZero = 0x6000;
+INSTANTIATE_TEST_SUITE_P(Modes, HostMode,
+                         testing::Values(kMasked | kFlush | kDenormalsAreZero, kMasked | kDown, kMasked | kUp,
+                                         kMasked | kTowardZero | kFlush));
+#endif
+
+TEST(Version, IsThatOfTheHeader) {
+  EXPECT_EQ(bp_version(), BP_VERSION_MAJOR * 10000u + BP_VERSION_MINOR * 100u + BP_VERSION_PATCH);
+}
+
+TEST(Query, TellsBytesWorkspaceAndImplementation) {
+  const auto problem = tools::parse_problem("max-pool-grad --x-shape 2,3,8,8 --window 2 --winners compact");
+  const tools::Tensors specs = tools::tensors(problem, BP_F16);
+  const auto created = tools::try_create(problem, specs, {});
+  ASSERT_TRUE(created.op) << created.error;
+  std::uint64_t bytes = 0;
+  std::size_t workspace = 0;
+  EXPECT_EQ(bp_operator_bytes(created.op.get(), &bytes), BP_OK);
+  EXPECT_EQ(bytes, 2u * (2 * 3 * 8 * 8) + 2u * (2 * 3 * 4 * 4) + 1u * (2 * 3 * 4 * 4)) << "X e + Y e + Y";
+  EXPECT_EQ(bp_operator_workspace_size(created.op.get(), &workspace), BP_OK);
+  EXPECT_EQ(workspace, 8u * 8 * sizeof(float)) << "one plane of accumulators";
+  EXPECT_STREQ(bp_operator_implementation(created.op.get()), "reference");
+  EXPECT_STREQ(bp_operator_name(created.op.get()), "max_pool_grad");
+  EXPECT_EQ(bp_operator_refusal_count(created.op.get()), 0u);
+  EXPECT_EQ(bp_operator_check(created.op.get(), nullptr, nullptr), BP_OK);
+}
+
+TEST(Query, BytesAreTheMinimumOfEachOperator) {
+  const auto bytes = [](const char* line) {
+    const auto problem = tools::parse_problem(line);
+    const auto created = tools::try_create(problem, tools::tensors(problem, BP_F32), {});
+    std::uint64_t result = 0;
+    EXPECT_EQ(bp_operator_bytes(created.op.get(), &result), BP_OK);
+    return result;
+  };
+  EXPECT_EQ(bytes("relu --x-shape 10"), 80u);
+  EXPECT_EQ(bytes("relu-grad --x-shape 10"), 120u);
+  EXPECT_EQ(bytes("relu-grad --x-shape 10,10 --dy-strides 0,0"), 804u) << "a broadcast element is read once";
+  EXPECT_EQ(bytes("slice --x-shape 10 --strides 2"), 40u);
+  EXPECT_EQ(bytes("slice-grad --x-shape 10 --strides 2"), 60u);
+  EXPECT_EQ(bytes("max-pool --x-shape 1,1,8 --window 2 --winners compact"), 32u + 16 + 4);
+  EXPECT_EQ(bytes("max-pool-grad --x-shape 1,1,8 --window 2"), 64u + 16);
+  EXPECT_EQ(bytes("resample-grad --x-shape 8 --y-shape 16"), 96u);
+}
+
+}  // namespace
