@@ -26,11 +26,11 @@ demo: deps ## compute the examples of the four DirectML documents and check them
 
 .PHONY: test
 test: build ## all tests, and the named problems under ASan and UBSan
-	ctest --preset release -j $(JOBS)
+	@scripts/ctest.sh release $(JOBS)
 	@scripts/build.sh asan $(WERROR) $(JOBS) backpass_cli operators_test errors_test core_test
 	build/asan/tools/backpass check
 	build/asan/tools/backpass check --random 4000 --first 900001
-	ctest --preset asan -j $(JOBS) -R 'DirectmlFacts|Max|Relu|Resample|Slice|Sharing|Pool|Create|Run|Winners'
+	@scripts/ctest.sh asan $(JOBS) -R 'DirectmlFacts|Max|Relu|Resample|Slice|Sharing|Pool|Create|Run|Winners'
 
 .PHONY: test-full
 test-full: test ## the long ones too: all 2^32 conversions, a million random problems, every test under ASan and TSan

@@ -17,9 +17,9 @@ mkdir -p tests/results
   echo
   echo "== every test under ASan and UBSan"
   scripts/build.sh asan OFF "$jobs" >/dev/null
-  ctest --preset asan -j "$jobs" | tail -n 3
+  scripts/ctest.sh asan "$jobs" | tail -n 8
   echo
   echo "== every test under TSan"
   scripts/build.sh tsan OFF "$jobs" >/dev/null
-  ctest --preset tsan -j "$jobs" -E 'check.random' | tail -n 3
+  scripts/ctest.sh tsan "$jobs" -E check.random | tail -n 8
 } 2>&1 | tee "$record"

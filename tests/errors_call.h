@@ -1,19 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
-// Words for the tests of create's refusals: a call of bp_operator_create that is accepted and can be spoiled in any
-// field, and what is expected of it then.
+// Words for the tests of refusals: a call of bp_operator_create that is accepted and can be spoiled in any field, an
+// operator whose bindings can be, and what is expected then.
 #pragma once
 
-#include <backpass/backpass.h>
-#include <gtest/gtest.h>
+#include "support.h"
 
 #include <array>
-#include <cstdint>
-#include <cstring>
-#include <limits>
+#include <cstddef>
 #include <map>
 #include <optional>
-#include <string>
-#include <vector>
+#include <stdexcept>
+#include <string_view>
+#include <utility>
 
 namespace errors {
 
@@ -38,6 +36,11 @@ inline constexpr double kInf = std::numeric_limits<double>::infinity();
 constexpr std::int64_t two_to(int exponent) { return std::int64_t{1} << exponent; }
 
 inline std::string str(std::int64_t v) { return std::to_string(v); }
+
+// "1 byte", "2 bytes".
+inline std::string counted(std::size_t count, const std::string& one) {
+  return std::to_string(count) + " " + one + (count == 1 ? "" : "s");
+}
 
 // ---- A call of bp_operator_create that can be spoiled in any field ---------------------------------------
 
@@ -213,6 +216,7 @@ inline Outcome create(const Call& c) {
 // What the sentences call an operator and the tensors that have the sizes of the forward input and output.
 struct Names {
   std::string op, x, y;
+  std::string rank = x;  // the tensor whose rank the window is measured by
 };
 inline const Names& names(std::int32_t kind) {
   static const std::array<Names, 9> all{{{"relu", "x", "y"},
@@ -223,7 +227,7 @@ inline const Names& names(std::int32_t kind) {
                                          {"resample_grad", "dx", "dy"},
                                          {"slice", "x", "y"},
                                          {"slice_grad", "dx", "dy"},
-                                         {"convert_winners", "x_sizes", "from"}}};
+                                         {"convert_winners", "x_sizes", "from", "from"}}};
   return all.at(static_cast<std::size_t>(kind - BP_RELU));
 }
 
@@ -329,6 +333,86 @@ inline std::vector<std::string> outputs(std::int32_t kind) {
   return {kind == BP_RELU || kind == BP_RESAMPLE || kind == BP_SLICE ? "y" : "dx"};
 }
 
+// ---- An operator with memory for its tensors -------------------------------------------------------------
+
+class Bound {
+ public:
+  explicit Bound(std::string_view line, std::optional<std::int32_t> dtype = std::nullopt, std::size_t slot_bytes = 256,
+                 const std::string& implementation = "")
+      : slot_bytes_(slot_bytes) {
+    const tools::Problem problem = tools::parse_problem(line);
+    specs = tools::tensors(problem, dtype.value_or(tools::default_dtype(problem)));
+    tools::CreateResult created = tools::try_create(problem, specs, {.implementation = implementation});
+    if (!created.op) throw std::runtime_error(created.error);
+    op = std::move(created.op);
+    name = bp_operator_name(op.get());
+    EXPECT_EQ(bp_operator_workspace_size(op.get(), &workspace_bytes), BP_OK);
+    if (workspace_bytes > slot_bytes) throw std::runtime_error("the slots are too small for the workspace");
+    const std::size_t slots = specs.inputs.size() + specs.outputs.size();
+    memory_.resize((slots + 3) * slot_bytes / sizeof(std::max_align_t));
+    std::memset(address(specs.inputs.size()), 0xc3, (specs.outputs.size() + 1) * slot_bytes);
+    for (std::size_t i = 0; i < specs.inputs.size(); ++i) {
+      inputs.push_back(specs.inputs[i].absent ? nullptr : address(i));
+    }
+    for (std::size_t i = 0; i < specs.outputs.size(); ++i) {
+      outputs.push_back(specs.outputs[i].absent ? nullptr : address(specs.inputs.size() + i));
+    }
+    workspace = workspace_bytes == 0 ? nullptr : address(slots);
+  }
+
+  bp_status run() { return run(inputs.data(), inputs.size(), outputs.data(), outputs.size()); }
+  bp_status run(const void* const* in, std::size_t in_count, void* const* out, std::size_t out_count) {
+    return bp_operator_run(op.get(), in, in_count, out, out_count, workspace, nullptr);
+  }
+  [[nodiscard]] std::vector<std::byte> snapshot() const {
+    const auto* bytes = reinterpret_cast<const std::byte*>(memory_.data());
+    return {bytes, bytes + memory_.size() * sizeof(std::max_align_t)};
+  }
+
+  template <class T>
+  void fill_input(std::size_t slot, const std::vector<T>& values) {
+    std::memcpy(const_cast<void*>(inputs.at(slot)), values.data(), values.size() * sizeof(T));
+  }
+  template <class T>
+  [[nodiscard]] std::vector<T> output(std::size_t slot, std::size_t count) const {
+    std::vector<T> values(count);
+    std::memcpy(values.data(), outputs.at(slot), count * sizeof(T));
+    return values;
+  }
+
+  tools::OperatorPtr op;
+  tools::Tensors specs;
+  std::string name;
+  std::vector<const void*> inputs;
+  std::vector<void*> outputs;
+  void* workspace = nullptr;
+  std::size_t workspace_bytes = 0;
+
+ private:
+  // With room before the first slot and behind the last.
+  std::byte* address(std::size_t slot) {
+    return reinterpret_cast<std::byte*>(memory_.data()) + (slot + 1) * slot_bytes_;
+  }
+
+  std::size_t slot_bytes_;
+  std::vector<std::max_align_t> memory_;
+};
+
+// Every operator, with and without its optional tensors, over {1, 2, 4} and {1, 2, 3}.
+inline const std::vector<std::string_view> kLines{
+    "relu --x-shape 1,2,4",
+    "relu-grad --x-shape 1,2,4",
+    "max-pool --x-shape 1,2,4 --window 2 --strides 1",
+    "max-pool --x-shape 1,2,4 --window 2 --strides 1 --winners compact",
+    "max-pool-grad --x-shape 1,2,4 --window 2 --strides 1",
+    "max-pool-grad --x-shape 1,2,4 --window 2 --strides 1 --winners compact",
+    "resample --x-shape 1,2,4 --y-shape 1,2,3",
+    "resample-grad --x-shape 1,2,4 --y-shape 1,2,3",
+    "slice --x-shape 1,2,4 --sizes 1,2,3",
+    "slice-grad --x-shape 1,2,4 --sizes 1,2,3",
+    "convert-winners --x-shape 1,2,4 --window 2 --strides 1 --winners-kind compact --winners flat",
+};
+
 // ---- Expectations ----------------------------------------------------------------------------------------
 
 inline void expect_refused(const Outcome& outcome, bp_status status, const std::string& sentence) {
@@ -355,20 +439,25 @@ inline std::string replaced(std::string text, const std::string& mark, const std
   return text;
 }
 
-// A row: a valid call, spoiled, and its sentence without the operator. $x and $y stand for the tensors' names.
+// A row: a valid call, spoiled, and its sentence without the operator. $x, $y and $rank stand for the tensors' names.
 struct Refusal {
   void (*spoil)(Call&);
   std::string sentence;
 };
-inline void expect_all_invalid(const std::vector<std::int32_t>& kinds, const std::vector<Refusal>& refusals) {
+inline void expect_all_refused(const std::vector<std::int32_t>& kinds, bp_status status,
+                               const std::vector<Refusal>& refusals) {
   for (const std::int32_t kind : kinds) {
     for (const Refusal& refusal : refusals) {
       Call c = valid(kind);
       refusal.spoil(c);
       const std::string sentence = names(kind).op + ": " + refusal.sentence;
-      expect_invalid(c, replaced(replaced(sentence, "$x", names(kind).x), "$y", names(kind).y));
+      const std::string with_x = replaced(replaced(sentence, "$x", names(kind).x), "$rank", names(kind).rank);
+      expect_refused(create(c), status, replaced(with_x, "$y", names(kind).y));
     }
   }
+}
+inline void expect_all_invalid(const std::vector<std::int32_t>& kinds, const std::vector<Refusal>& refusals) {
+  expect_all_refused(kinds, BP_INVALID_ARGUMENT, refusals);
 }
 
 // A row of what must be accepted.

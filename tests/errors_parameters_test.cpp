@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What create refuses of each operator's parameters, with the exact sentence, and the largest it must still accept.
+// What create refuses of the parameters of pooling and resample, with the exact sentence, and the largest it must still
+// accept.
 #include "errors_call.h"
 
 #include <sys/resource.h>
@@ -10,27 +11,16 @@
 namespace errors {
 namespace {
 
-// ---- ReLU ------------------------------------------------------------------------------------------------
-
-TEST(ReluGrad, NanIsZeroOrPass) {
-  Call c = valid(BP_RELU_GRAD);
-  c.nan = BP_NAN_PASS;
-  expect_accepted(c);
-  for (const std::int32_t nan : {-1, 2}) {
-    c.nan = nan;
-    expect_invalid(c, "relu_grad: nan: is " + str(nan) + ", expected 0 (zero) or 1 (pass)");
-  }
-}
-
 // ---- Pooling windows -------------------------------------------------------------------------------------
 
 TEST(Pooling, TheWindowIsChecked) {
   expect_all_invalid(
       kPooling,
       {{[](Call& c) { c.window.reset(); }, "window: is null, expected a bp_window"},
-       {[](Call& c) { c.window->spatial_rank = 0; }, "window: spatial_rank is 0, expected 1 (rank 3 of $x less 2)"},
-       {[](Call& c) { c.window->spatial_rank = 2; }, "window: spatial_rank is 2, expected 1 (rank 3 of $x less 2)"},
-       {[](Call& c) { c.window->spatial_rank = -1; }, "window: spatial_rank is -1, expected 1 (rank 3 of $x less 2)"},
+       {[](Call& c) { c.window->spatial_rank = 0; }, "window: spatial_rank is 0, expected 1 (rank 3 of $rank less 2)"},
+       {[](Call& c) { c.window->spatial_rank = 2; }, "window: spatial_rank is 2, expected 1 (rank 3 of $rank less 2)"},
+       {[](Call& c) { c.window->spatial_rank = -1; },
+        "window: spatial_rank is -1, expected 1 (rank 3 of $rank less 2)"},
        {[](Call& c) { c.window->size.reset(); }, "window: size is null, expected 1 entry"},
        {[](Call& c) { c.window->size = ints(5); },
         "window: spatial axis 0: spans 5 (5 taps, dilation 1), expected at most 4 (size 4 and padding 0 + 0)"},
@@ -49,10 +39,8 @@ TEST(Pooling, RanksOtherThanThreeToFiveAreRefused) {
       set_x(c, sizes);
       set_y(c, sizes);
       c.window->spatial_rank = static_cast<std::int32_t>(sizes.size()) - 2;
-      const std::string found = "rank is " + std::to_string(sizes.size()) + ", expected 3 to 5";
-      expect_invalid(c, kind == BP_CONVERT_WINNERS
-                            ? "convert_winners: from: " + found
-                            : names(kind).op + ": " + names(kind).x + ": " + found + " (N, C and 1 to 3 spatial axes)");
+      expect_invalid(c, names(kind).op + ": " + names(kind).rank + ": rank is " + std::to_string(sizes.size()) +
+                            ", expected 3 to 5 (N, C and 1 to 3 spatial axes)");
     }
   }
 }
@@ -106,10 +94,15 @@ TEST(Pooling, TheCountOfTapsIsLimited) {
       set(c, window);
       expect_accepted(c);
     }
-    for (const Ints& window : {ints(65536, 65536), ints(3, most), ints(65535, 65537, 2), ints(most, most, most)}) {
+    const std::vector<std::pair<Ints, std::string>> too_many{{{65535, 65537}, "4294967295"},
+                                                             {{3, most}, "6442450941"},
+                                                             {{most, 2, most}, "9223372028264841218"},
+                                                             {{most, most, 3}, "more than 2^63 - 1"},
+                                                             {{most, most, most}, "more than 2^63 - 1"}};
+    for (const auto& [window, taps] : too_many) {
       Call c = valid(kind);
       set(c, window);
-      expect_invalid(c, names(kind).op + ": window: has more than 2^32 - 2 taps");
+      expect_invalid(c, names(kind).op + ": window: has " + taps + " taps, expected at most 2^32 - 2");
     }
   }
 }
@@ -137,24 +130,25 @@ TEST(Pooling, OutputSizesEndAtTheCeilSize) {
                                  }});
 }
 
-TEST(Pooling, HugeSpatialSizesAreRefusedAndNotWrapped) {
-  // An empty batch, so that the tensors themselves are fine. The whole spatial size is an int64 of bytes of f64.
-  expect_all_invalid(kPooling, {{[](Call& c) {
-                                   set_x(c, ints(0, 1, kMost));
-                                   set_y(c, ints(0, 1, 1));
-                                 },
-                                 "x: spatial axis 0: size 9223372036854775807 and its padding exceed 2^63 - 1"},
-                                {[](Call& c) {
-                                   set_x(c, ints(0, 1, two_to(30), two_to(30)));
-                                   set_y(c, ints(0, 1, 1, 1));
-                                   c.window = Window{.size = ints(1, 1), .spatial_rank = 2};
-                                 },
-                                 "$x: the spatial sizes multiply to more than 2^60 - 1"},
-                                {[](Call& c) {
-                                   set_x(c, ints(0, 1, kMost - two_to(31)));
-                                   set_y(c, ints(0, 1, 1));
-                                 },
-                                 "$x: the spatial sizes multiply to more than 2^60 - 1"}});
+// An empty batch, or an axis of size 0, so that the tensors themselves are fine.
+TEST(Pooling, HugePlanesAreUnsupported) {
+  expect_all_refused(kPooling, BP_UNSUPPORTED,
+                     {{[](Call& c) {
+                         set_x(c, ints(0, 1, two_to(60)));
+                         set_y(c, ints(0, 1, 1));
+                       },
+                       "$x: the spatial sizes multiply to 2^60 or more, expected less"},
+                      {[](Call& c) {
+                         set_x(c, ints(0, 1, kMost));
+                         set_y(c, ints(0, 1, 1));
+                       },
+                       "$x: the spatial sizes multiply to 2^60 or more, expected less"},
+                      {[](Call& c) {
+                         set_x(c, ints(0, 1, two_to(30), two_to(30)));
+                         set_y(c, ints(0, 1, 1, 1));
+                         c.window = Window{.size = ints(1, 1), .spatial_rank = 2};
+                       },
+                       "$x: the spatial sizes multiply to 2^60 or more, expected less"}});
   expect_all_accepted(kPooling, {[](Call& c) {
                         set_x(c, ints(0, 1, two_to(60) - 1));
                         set_y(c, ints(0, 1, two_to(60) - 2));
@@ -165,7 +159,52 @@ TEST(Pooling, HugeSpatialSizesAreRefusedAndNotWrapped) {
   set_x(c, ints(1, 1, kMost));
   set_y(c, ints(1, 1, 1));
   c.tensor("x").strides = ints(0, 0, 0);
-  expect_invalid(c, "max_pool: x: spatial axis 0: size 9223372036854775807 and its padding exceed 2^63 - 1");
+  expect_unsupported(c, "max_pool: x: the spatial sizes multiply to 2^60 or more, expected less");
+}
+
+TEST(Pooling, EmptyPlanesOfHugeAxesAreAccepted) {
+  expect_all_accepted(kPooling,
+                      {[](Call& c) {
+                         set_x(c, ints(0, 1, two_to(59), two_to(59), 0));
+                         set_y(c, ints(0, 1, 1, 1, 1));
+                         c.window = Window{.size = ints(1, 1, 1), .end_padding = ints(0, 0, 1), .spatial_rank = 3};
+                       },
+                       [](Call& c) {  // max_pool gives the lowest value
+                         set_x(c, ints(1, 1, 0, two_to(59), two_to(59)));
+                         set_y(c, ints(1, 1, 1, 1, 1));
+                         c.window = Window{.size = ints(1, 1, 1), .end_padding = ints(1, 0, 0), .spatial_rank = 3};
+                       },
+                       [](Call& c) {
+                         set_x(c, ints(0, 1, 0, kMost - two_to(31) - 1));
+                         set_y(c, ints(0, 1, 1, 1));
+                         c.window = Window{.size = ints(1, 1), .end_padding = ints(1, 1), .spatial_rank = 2};
+                       }});
+  expect_all_invalid(
+      kPooling, {{[](Call& c) {
+                    set_x(c, ints(0, 1, 0, kMost - two_to(31) - 1));
+                    set_y(c, ints(0, 1, 1, 1));
+                    c.window = Window{
+                        .size = ints(1, 1), .start_padding = ints(0, 1), .end_padding = ints(1, 1), .spatial_rank = 2};
+                  },
+                  "$x: axis 3: size 9223372034707292158 and padding 1 + 1 exceed 2^63 - 1 - 2^31, "
+                  "expected at most that"},
+                 {[](Call& c) {
+                    set_x(c, ints(0, 1, kMost, 0));
+                    set_y(c, ints(0, 1, 1, 1));
+                    c.window = Window{.size = ints(1, 1), .end_padding = ints(2, 1), .spatial_rank = 2};
+                  },
+                  "$x: axis 2: size 9223372036854775807 and padding 0 + 2 exceed 2^63 - 1 - 2^31, "
+                  "expected at most that"}});
+}
+
+TEST(Pooling, AnEmptyPlaneOfHugeAxesGivesTheLowestValue) {
+  Bound bound(
+      "max-pool --x-shape 1,1,576460752303423488,576460752303423488,0 --y-shape 1,1,1,1,1 --window 1 --end-padding "
+      "0,0,1 --winners flat");
+  bound.inputs[0] = nullptr;
+  ASSERT_EQ(bound.run(), BP_OK) << bp_last_error();
+  EXPECT_EQ(bound.output<float>(0, 1), (std::vector<float>{static_cast<float>(-kInf)}));
+  EXPECT_EQ(bound.output<std::int64_t>(1, 1), (std::vector<std::int64_t>{-1}));
 }
 
 TEST(Pooling, TheLargestParametersAreAcceptedAndNotWrapped) {
@@ -205,7 +244,7 @@ TEST(Pooling, ConvertWinnersNeedsTheSizesOfX) {
 TEST(Pooling, ConvertWinnersReadsNoMoreSizesOfXThanTheWindowPromises) {
   Call c = valid(BP_CONVERT_WINNERS);
   set_y(c, ints(1, 2, 3, 3, 3));
-  expect_invalid(c, "convert_winners: window: spatial_rank is 1, expected 3 (rank 5 of x_sizes less 2)");
+  expect_invalid(c, "convert_winners: window: spatial_rank is 1, expected 3 (rank 5 of from less 2)");
 }
 
 // ---- Winners ---------------------------------------------------------------------------------------------
@@ -219,8 +258,8 @@ struct WinnersSlot {
   std::string kinds;  // that are accepted
 };
 std::vector<WinnersSlot> winners_slots() {
-  const std::string two = "1 (compact) or 2 (flat); convert_winners rewrites plane indices";
-  const std::string three = "1 (compact) or 2 (flat) or 3 (plane)";
+  const std::string two = "1 (compact) or 2 (flat)";
+  const std::string three = "1 (compact), 2 (flat) or 3 (plane)";
   return {{valid(BP_MAX_POOL), "winners", &Call::winners_kind, "winners_kind", two},
           {max_pool_grad_of_stored_winners(), "winners", &Call::winners_kind, "winners_kind", two},
           {valid(BP_CONVERT_WINNERS), "from", &Call::from_kind, "from_kind", three},
@@ -230,12 +269,14 @@ std::vector<WinnersSlot> winners_slots() {
 TEST(Winners, TheKindIsChecked) {
   for (WinnersSlot slot : winners_slots()) {
     Call& c = slot.call;
-    std::vector<std::int32_t> wrong{0, 4, -1};
-    if (c.kind != BP_CONVERT_WINNERS) wrong.push_back(BP_WINNERS_PLANE);
-    for (const std::int32_t kind : wrong) {
+    const std::string start = names(c.kind).op + ": " + slot.kind_name + ": is ";
+    for (const std::int32_t kind : {0, 4, -1}) {
       c.*slot.kind = kind;
-      expect_invalid(c, names(c.kind).op + ": " + slot.kind_name + ": is " + str(kind) + ", expected " + slot.kinds);
+      expect_invalid(c, start + str(kind) + ", expected " + slot.kinds);
     }
+    if (c.kind == BP_CONVERT_WINNERS) continue;
+    c.*slot.kind = BP_WINNERS_PLANE;
+    expect_invalid(c, start + "3, expected " + slot.kinds + "; convert_winners rewrites plane indices");
   }
 }
 
@@ -258,7 +299,7 @@ TEST(Winners, MaxPoolGradTakesExactlyOneOfXAndWinners) {
   expect_invalid(c, "max_pool_grad: winners: both x and winners are given, expected exactly one");
   c.tensors.erase("x");
   c.tensors.erase("winners");
-  expect_invalid(c, "max_pool_grad: winners: neither x and winners are given, expected exactly one");
+  expect_invalid(c, "max_pool_grad: winners: neither x nor winners is given, expected exactly one");
 }
 
 TEST(Winners, TheCompactTypeFollowsTheCountOfTaps) {
@@ -282,7 +323,8 @@ TEST(Winners, TheCompactTypeFollowsTheCountOfTaps) {
           expect_accepted(c);
         } else {
           expect_invalid(c, names(c.kind).op + ": " + slot.name + ": data type is " + type_name(dtype) + ", expected " +
-                                type_name(row.dtype) + " for compact winners of " + str(row.taps) + " taps");
+                                type_name(row.dtype) + " for compact winners of " + str(row.taps) +
+                                (row.taps == 1 ? " tap" : " taps"));
         }
       }
     }
@@ -313,21 +355,24 @@ TEST(Winners, ThirtyTwoBitTypesMustHoldEveryIndex) {
     Ints x;
     std::int32_t kind;
     std::int32_t dtype;
-    std::int64_t too_many;  // 0: all indices fit
+    std::string cannot;  // hold; empty: all indices fit
   };
-  const std::vector<Row> rows{{{1, 1, two_to(31)}, BP_WINNERS_FLAT, BP_I32, 0},
-                              {{2, 1024, two_to(20)}, BP_WINNERS_FLAT, BP_I32, 0},
-                              {{1, 1, two_to(31) + 1}, BP_WINNERS_FLAT, BP_I32, two_to(31) + 1},
-                              {{3, 1024, two_to(20)}, BP_WINNERS_FLAT, BP_I32, 3 * two_to(30)},
-                              {{1, 1, two_to(32) - 1}, BP_WINNERS_FLAT, BP_U32, 0},
-                              {{1, 1, two_to(32)}, BP_WINNERS_FLAT, BP_U32, two_to(32)},
-                              {{4, 1024, two_to(20)}, BP_WINNERS_FLAT, BP_U32, two_to(32)},
-                              {{4, 1024, two_to(20)}, BP_WINNERS_FLAT, BP_I64, 0},
-                              {{4, 1024, two_to(20)}, BP_WINNERS_FLAT, BP_U64, 0},
-                              {{4, 1, two_to(31)}, BP_WINNERS_PLANE, BP_I32, 0},
-                              {{1, 1, two_to(31) + 1}, BP_WINNERS_PLANE, BP_I32, two_to(31) + 1},
-                              {{4, 1, two_to(32) - 1}, BP_WINNERS_PLANE, BP_U32, 0},
-                              {{1, 1, two_to(32)}, BP_WINNERS_PLANE, BP_U32, two_to(32)}};
+  const std::vector<Row> rows{
+      {{1, 1, two_to(31)}, BP_WINNERS_FLAT, BP_I32, ""},
+      {{2, 1024, two_to(20)}, BP_WINNERS_FLAT, BP_I32, ""},
+      {{1, 1, two_to(31) + 1}, BP_WINNERS_FLAT, BP_I32, "2147483649 indices of x, expected u32 or "},
+      {{3, 1024, two_to(20)}, BP_WINNERS_FLAT, BP_I32, "3221225472 indices of x, expected u32 or "},
+      {{1, 1, two_to(32) - 1}, BP_WINNERS_FLAT, BP_I32, "4294967295 indices of x, expected u32 or "},
+      {{1, 1, two_to(32)}, BP_WINNERS_FLAT, BP_I32, "4294967296 indices of x, expected "},
+      {{1, 1, two_to(32) - 1}, BP_WINNERS_FLAT, BP_U32, ""},
+      {{1, 1, two_to(32)}, BP_WINNERS_FLAT, BP_U32, "4294967296 indices of x, expected "},
+      {{4, 1024, two_to(20)}, BP_WINNERS_FLAT, BP_U32, "4294967296 indices of x, expected "},
+      {{4, 1024, two_to(20)}, BP_WINNERS_FLAT, BP_I64, ""},
+      {{4, 1024, two_to(20)}, BP_WINNERS_FLAT, BP_U64, ""},
+      {{4, 1, two_to(31)}, BP_WINNERS_PLANE, BP_I32, ""},
+      {{1, 1, two_to(31) + 1}, BP_WINNERS_PLANE, BP_I32, "2147483649 indices of a plane of x, expected u32 or "},
+      {{4, 1, two_to(32) - 1}, BP_WINNERS_PLANE, BP_U32, ""},
+      {{1, 1, two_to(32)}, BP_WINNERS_PLANE, BP_U32, "4294967296 indices of a plane of x, expected "}};
   for (const WinnersSlot& slot : winners_slots()) {
     for (const Row& row : rows) {
       if (row.kind == BP_WINNERS_PLANE && slot.call.kind != BP_CONVERT_WINNERS) continue;
@@ -340,12 +385,11 @@ TEST(Winners, ThirtyTwoBitTypesMustHoldEveryIndex) {
       set_y(c, ints(row.x[0], row.x[1], 1));
       c.*slot.kind = row.kind;
       c.tensor(slot.name).dtype = row.dtype;
-      if (row.too_many == 0) {
+      if (row.cannot.empty()) {
         expect_accepted(c);
       } else {
-        expect_invalid(c, names(c.kind).op + ": " + slot.name + ": data type is " +
-                              (row.dtype == BP_I32 ? "i32" : "u32") + ", which cannot hold the " + str(row.too_many) +
-                              " indices of x, expected a 64-bit type");
+        expect_invalid(c, names(c.kind).op + ": " + slot.name + ": data type is " + type_name(row.dtype) +
+                              ", which cannot hold the " + row.cannot + "a 64-bit type");
       }
     }
   }
@@ -430,6 +474,24 @@ TEST(ResampleMap, AbsurdScalesAndOffsetsAreAccepted) {
           }
         }
       }
+    }
+  }
+}
+
+TEST(Resample, AbsurdScalesAndOffsetsClampToTheEnds) {
+  struct Row {
+    std::string_view map;
+    float expected;  // x is 1, 2, 3, 4
+  };
+  for (const Row& row : {Row{"--scales 1e-300", 4}, Row{"--scales 1e300", 1},
+                         Row{"--scales 1e-300 --input-offsets 0 --output-offsets 1e308", 1},
+                         Row{"--scales 1e-300 --input-offsets 0 --output-offsets -1e308", 4},
+                         Row{"--scales 1e300 --input-offsets 1e308 --output-offsets 0", 1},
+                         Row{"--scales 1e300 --input-offsets -1e308 --output-offsets 0", 4}}) {
+    for (const std::string_view mode : {"nearest", "linear"}) {
+      const std::string line =
+          "resample --x-shape 4 --y-shape 2 --mode " + std::string(mode) + " " + std::string(row.map);
+      EXPECT_EQ(support::run<float>(line, {{1, 2, 3, 4}}), (std::vector<float>{row.expected, row.expected})) << line;
     }
   }
 }
@@ -542,12 +604,13 @@ TEST(Resample, LongAxesAreUnsupportedWhereTheyAreResampledAndFineWhereTheyAreLef
   };
   const std::int64_t huge = two_to(41);
   for (const std::int32_t kind : kResample) {
-    const std::string start = names(kind).op + ": axis 2: ";
-    const std::string end = " elements are to be resampled, expected at most 2^40";
-    expect_unsupported(with(kind, 1, huge), start + "1 to 2199023255552" + end);
-    expect_unsupported(with(kind, huge, 4), start + "2199023255552 to 4" + end);
-    expect_unsupported(with(kind, 1, two_to(40) + 1), start + "1 to 1099511627777" + end);
-    expect_unsupported(with(kind, two_to(60), 4), start + "1152921504606846976 to 4" + end);
+    const std::string start = names(kind).op + ": sizes: axis 2: is to be resampled from ";
+    const std::string between = " to ";
+    const std::string end = ", expected at most 2^40";
+    expect_unsupported(with(kind, 3, huge), start + "3" + between + "2199023255552" + end);
+    expect_unsupported(with(kind, huge, 4), start + "2199023255552" + between + "4" + end);
+    expect_unsupported(with(kind, 3, two_to(40) + 1), start + "3" + between + "1099511627777" + end);
+    expect_unsupported(with(kind, two_to(60), 4), start + "1152921504606846976" + between + "4" + end);
     for (const std::int32_t convention : {BP_HALF_PIXEL, BP_ALIGN_CORNERS, BP_ASYMMETRIC}) {
       Call c = with(kind, huge, huge);
       c.map->convention = convention;
@@ -555,7 +618,7 @@ TEST(Resample, LongAxesAreUnsupportedWhereTheyAreResampledAndFineWhereTheyAreLef
       c.map->scales = reals(1, 1, 1);
       expect_accepted(c);
       c.map->scales = reals(1, 1, 2);
-      expect_unsupported(c, start + "2199023255552 to 2199023255552" + end);
+      expect_unsupported(c, start + "2199023255552" + between + "2199023255552" + end);
     }
   }
 }
@@ -576,108 +639,6 @@ TEST(Resample, ATableThatDoesNotFitInMemoryIsReported) {
   EXPECT_EXIT(attempt(), testing::ExitedWithCode(0), "");
 }
 #endif
-
-// ---- Slice -----------------------------------------------------------------------------------------------
-
-TEST(SliceWindow, EveryFieldIsChecked) {
-  expect_all_invalid(
-      kSlice,
-      {{[](Call& c) { c.slice.reset(); }, "window: is null, expected a bp_slice_window"},
-       {[](Call& c) { c.slice->rank = 2; }, "window: rank is 2, expected 3 (that of $x)"},
-       {[](Call& c) { c.slice->rank = 0; }, "window: rank is 0, expected 3 (that of $x)"},
-       {[](Call& c) { c.slice->offsets.reset(); }, "offsets: is null, expected 3 entries"},
-       {[](Call& c) { c.slice->sizes.reset(); }, "sizes: is null, expected 3 entries"},
-       {[](Call& c) { c.slice->offsets = ints(0, -1, 0); }, "offsets: axis 1: is -1, expected 0 or more"},
-       {[](Call& c) { c.slice->offsets = ints(0, 0, kLeast); },
-        "offsets: axis 2: is -9223372036854775808, expected 0 or more"},
-       {[](Call& c) { c.slice->sizes = ints(1, 2, 0); }, "sizes: axis 2: is 0, expected 1 or more"},
-       {[](Call& c) { c.slice->sizes = ints(1, 2, -3); }, "sizes: axis 2: is -3, expected 1 or more"},
-       {[](Call& c) { c.slice->offsets = ints(0, 0, 2); },
-        "sizes: axis 2: the window [2, 2 + 3) leaves the axis, expected offset + size <= 4"},
-       {[](Call& c) { c.slice->offsets = ints(0, 0, kMost); },
-        "sizes: axis 2: the window [9223372036854775807, 9223372036854775807 + 3) leaves the axis, expected offset + "
-        "size <= 4"},
-       {[](Call& c) { c.slice->sizes = ints(1, 2, kMost); },
-        "sizes: axis 2: the window [0, 0 + 9223372036854775807) leaves the axis, expected offset + size <= 4"},
-       {[](Call& c) {
-          c.slice->offsets = ints(0, 0, kMost);
-          c.slice->sizes = ints(1, 2, kMost);
-        },
-        "sizes: axis 2: the window [9223372036854775807, 9223372036854775807 + 9223372036854775807) leaves the axis, "
-        "expected offset + size <= 4"}});
-}
-
-TEST(SliceWindow, StridesAreNotZeroAndBelowTwoToThe31) {
-  for (const std::int32_t kind : kSlice) {
-    Call c = valid(kind);
-    for (const std::int64_t stride : {std::int64_t{0}, two_to(31), -two_to(31), kMost, kLeast}) {
-      c.slice->strides = ints(1, stride, 1);
-      expect_invalid(c, names(kind).op + ": strides: axis 1: is " + str(stride) +
-                            ", expected a number other than 0 between -2^31 and 2^31");
-    }
-    set_y(c, ints(1, 1, 3));
-    for (const std::int64_t stride : {two_to(31) - 1, 1 - two_to(31)}) {
-      c.slice->strides = ints(1, stride, 1);
-      expect_accepted(c);
-    }
-  }
-}
-
-TEST(SliceWindow, OutputSizesEndWhereTheWindowDoes) {
-  expect_all_invalid(
-      kSlice,
-      {{[](Call& c) { set_y(c, ints(1, 2, 0)); }, "$y: axis 2: size is 0, expected 1 to 3 (window of 3 walked by 1)"},
-       {[](Call& c) { set_y(c, ints(1, 2, 4)); }, "$y: axis 2: size is 4, expected 1 to 3 (window of 3 walked by 1)"},
-       {[](Call& c) { c.slice->strides = ints(1, 1, -2); },
-        "$y: axis 2: size is 3, expected 1 to 2 (window of 3 walked by -2)"},
-       {[](Call& c) { set_y(c, ints(2, 2, 3)); }, "$y: axis 0: size is 2, expected 1 to 1 (window of 1 walked by 1)"}});
-  expect_all_accepted(kSlice, {[](Call& c) { set_y(c, ints(1, 2, 1)); },
-                               [](Call& c) {
-                                 c.slice->strides = ints(1, 1, -2);
-                                 set_y(c, ints(1, 2, 2));
-                               }});
-}
-
-TEST(SliceWindow, AnAxisOfSizeZeroHasAnEmptyWindow) {
-  for (const std::int32_t kind : kSlice) {
-    Call c = valid(kind);
-    set_x(c, ints(1, 0, 4));
-    set_y(c, ints(1, 0, 3));
-    c.slice->sizes = ints(1, 0, 3);
-    expect_accepted(c);
-    c.slice->strides = ints(1, -5, 1);
-    expect_accepted(c);
-    c.slice->offsets = ints(0, 1, 0);
-    expect_invalid(
-        c, names(kind).op + ": sizes: axis 1: the window [1, 1 + 0) leaves the axis, expected offset + size <= 0");
-    c.slice->offsets = ints(0, 0, 0);
-    c.slice->sizes = ints(1, -1, 3);
-    expect_invalid(c, names(kind).op + ": sizes: axis 1: is -1, expected 0 or more");
-    c.slice->sizes = ints(1, 0, 3);
-    set_y(c, ints(1, 1, 3));
-    expect_invalid(
-        c, names(kind).op + ": " + names(kind).y + ": axis 1: size is 1, expected 0 to 0 (window of 0 walked by -5)");
-  }
-}
-
-TEST(SliceWindow, TheLargestAxisIsSlicedWithoutWrapping) {
-  for (const std::int32_t kind : kSlice) {
-    Call c = valid(kind);
-    set_dtype(c, BP_I8);
-    set_x(c, ints(1, 1, kMost));
-    set_y(c, ints(1, 1, 1));
-    c.slice = SliceWindow{.offsets = ints(0, 0, kMost - 1), .sizes = ints(1, 1, 1), .strides = ints(1, 1, -1)};
-    expect_accepted(c);
-    c.slice->offsets = ints(0, 0, kMost);
-    expect_invalid(c, names(kind).op +
-                          ": sizes: axis 2: the window [9223372036854775807, 9223372036854775807 + 1) leaves "
-                          "the axis, expected offset + size <= 9223372036854775807");
-    c.slice->offsets = ints(0, 0, 0);
-    c.slice->sizes = ints(1, 1, kMost);
-    set_y(c, ints(1, 1, kMost));
-    expect_accepted(c);
-  }
-}
 
 }  // namespace
 }  // namespace errors

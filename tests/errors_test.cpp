@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// What create refuses of any operator: the call itself, struct sizes, tensors, outputs. For every rule of the contract
-// the status, the exact sentence, and that no handle comes out; next to it what must still be accepted. The parameters
-// of each operator are in errors_parameters_test.cpp, what run refuses in errors_run_test.cpp.
+// What create refuses of any operator: the call itself, struct sizes, tensors, outputs; then the few parameters of relu
+// and slice. For every rule of the contract the status, the exact sentence, and that no handle comes out; next to it
+// what must still be accepted. The parameters of pooling and resample are in errors_parameters_test.cpp, what run
+// refuses in errors_run_test.cpp.
 #include "errors_call.h"
 
 #include <algorithm>
@@ -129,7 +130,9 @@ TEST(CreateCall, AnEnvironmentThatLeavesNoImplementationIsUnsupported) {
     bp_options options = default_options();
     options.implementation = "reference";
     c.options = &options;
-    expect_unsupported(c, start + "'reference'" + end);
+    expect_unsupported(c, start + "'reference' is forced, expected one that BACKPASS_IMPL ('no_such,nor_this') leaves");
+    options.implementation = "no_such";  // what there is not is no matter of the environment
+    expect_unsupported(c, start + "'no_such'" + end);
   }
 }
 
@@ -218,8 +221,10 @@ const std::vector<TensorRefusal> kTensorRefusals{
     {[](View& v) { v.sizes->back() = -1; }, "axis 2: size is -1, expected 0 or more"},
     {[](View& v) { v.sizes = ints(kLeast, 2, 3); }, "axis 0: size is -9223372036854775808, expected 0 or more"},
     {[](View& v) { v.sizes = ints(0, kLeast, 3); }, "axis 1: size is -9223372036854775808, expected 0 or more"},
-    {[](View& v) { v.sizes = ints(kMost, kMost, kMost); }, "the sizes multiply to more than 2^63 - 1 bytes, expected at most that"},
-    {[](View& v) { v.sizes = ints(two_to(62), 2, 1); }, "the sizes multiply to more than 2^63 - 1 bytes, expected at most that"},
+    {[](View& v) { v.sizes = ints(kMost, kMost, kMost); },
+     "the sizes multiply to more than 2^63 - 1 bytes, expected at most that"},
+    {[](View& v) { v.sizes = ints(two_to(62), 2, 1); },
+     "the sizes multiply to more than 2^63 - 1 bytes, expected at most that"},
     {[](View& v) { v.strides = ints(0, 0, kLeast); },
      "axis 2: stride -9223372036854775808 of size $n reaches beyond 2^63 - 1 bytes, expected at most that"},
     {[](View& v) { v.strides = ints(0, kMost, 1); },
@@ -265,9 +270,11 @@ TEST(Tensor, ReachIsCountedOverAllAxesInBytes) {
   set(BP_I8, {-two_to(61), two_to(62) - 2});
   expect_accepted(c);
   set(BP_I8, {two_to(61), two_to(62)});
-  expect_invalid(c, "relu: x: axis 1: stride 4611686018427387904 of size 2 reaches beyond 2^63 - 1 bytes, expected at most that");
+  expect_invalid(
+      c, "relu: x: axis 1: stride 4611686018427387904 of size 2 reaches beyond 2^63 - 1 bytes, expected at most that");
   set(BP_F64, {two_to(59), two_to(59)});
-  expect_invalid(c, "relu: x: axis 0: stride 576460752303423488 of size 3 reaches beyond 2^63 - 1 bytes, expected at most that");
+  expect_invalid(
+      c, "relu: x: axis 0: stride 576460752303423488 of size 3 reaches beyond 2^63 - 1 bytes, expected at most that");
 }
 
 TEST(Tensor, TheLargestSizesAreAcceptedAndNotWrapped) {
@@ -450,6 +457,143 @@ TEST(Output, StridesOfAnEmptyOutputDoNotMatter) {
         expect_accepted(c);
       }
     }
+  }
+}
+
+// ---- ReLU ------------------------------------------------------------------------------------------------
+
+TEST(ReluGrad, NanIsZeroOrPass) {
+  Call c = valid(BP_RELU_GRAD);
+  c.nan = BP_NAN_PASS;
+  expect_accepted(c);
+  for (const std::int32_t nan : {-1, 2}) {
+    c.nan = nan;
+    expect_invalid(c, "relu_grad: nan: is " + str(nan) + ", expected 0 (zero) or 1 (pass)");
+  }
+}
+
+// ---- Slice -----------------------------------------------------------------------------------------------
+
+TEST(SliceWindow, EveryFieldIsChecked) {
+  expect_all_invalid(
+      kSlice,
+      {{[](Call& c) { c.slice.reset(); }, "window: is null, expected a bp_slice_window"},
+       {[](Call& c) { c.slice->rank = 2; }, "window: rank is 2, expected 3 (that of $x)"},
+       {[](Call& c) { c.slice->rank = 0; }, "window: rank is 0, expected 3 (that of $x)"},
+       {[](Call& c) { c.slice->offsets.reset(); }, "offsets: is null, expected 3 entries"},
+       {[](Call& c) { c.slice->sizes.reset(); }, "sizes: is null, expected 3 entries"},
+       {[](Call& c) { c.slice->offsets = ints(0, -1, 0); }, "offsets: axis 1: is -1, expected 0 or more"},
+       {[](Call& c) { c.slice->offsets = ints(0, 0, kLeast); },
+        "offsets: axis 2: is -9223372036854775808, expected 0 or more"},
+       {[](Call& c) { c.slice->sizes = ints(1, 2, 0); }, "sizes: axis 2: is 0, expected 1 or more"},
+       {[](Call& c) { c.slice->sizes = ints(1, 2, -3); }, "sizes: axis 2: is -3, expected 1 or more"},
+       {[](Call& c) { c.slice->offsets = ints(0, 0, 2); },
+        "sizes: axis 2: the window [2, 2 + 3) leaves the axis, expected offset + size <= 4"},
+       {[](Call& c) { c.slice->sizes = ints(1, 2, kMost); },
+        "sizes: axis 2: the window [0, 0 + 9223372036854775807) leaves the axis, expected offset + size <= 4"},
+       {[](Call& c) {
+          c.slice->offsets = ints(0, 0, 3);
+          c.slice->sizes = ints(1, 2, kMost);
+        },
+        "sizes: axis 2: the window [3, 3 + 9223372036854775807) leaves the axis, expected offset + size <= 4"}});
+}
+
+TEST(SliceWindow, OffsetsEndBeforeTheAxisDoes) {
+  for (const std::int32_t kind : kSlice) {
+    Call c = valid(kind);
+    set_y(c, ints(1, 2, 1));
+    c.slice->sizes = ints(1, 2, 1);
+    c.slice->offsets = ints(0, 0, 3);
+    expect_accepted(c);
+    for (const std::int64_t size : {std::int64_t{1}, std::int64_t{0}, std::int64_t{-1}, kMost}) {  // no size mends it
+      c.slice->sizes = ints(1, 2, size);
+      for (const std::int64_t offset : {std::int64_t{4}, std::int64_t{5}, kMost}) {
+        c.slice->offsets = ints(0, 0, offset);
+        expect_invalid(c, names(kind).op + ": offsets: axis 2: is " + str(offset) +
+                              ", expected at most 3 (the axis has 4 elements)");
+      }
+    }
+    c.slice->offsets = ints(1, 0, 0);
+    expect_invalid(c, names(kind).op + ": offsets: axis 0: is 1, expected at most 0 (the axis has 1 element)");
+  }
+}
+
+TEST(SliceWindow, StridesAreNotZeroAndBelowTwoToThe31) {
+  for (const std::int32_t kind : kSlice) {
+    Call c = valid(kind);
+    for (const std::int64_t stride : {std::int64_t{0}, two_to(31), -two_to(31), kMost, kLeast}) {
+      c.slice->strides = ints(1, stride, 1);
+      expect_invalid(c, names(kind).op + ": strides: axis 1: is " + str(stride) +
+                            ", expected a number other than 0 between -2^31 and 2^31");
+    }
+    set_y(c, ints(1, 1, 3));
+    for (const std::int64_t stride : {two_to(31) - 1, 1 - two_to(31)}) {
+      c.slice->strides = ints(1, stride, 1);
+      expect_accepted(c);
+    }
+  }
+}
+
+TEST(SliceWindow, OutputSizesEndWhereTheWindowDoes) {
+  expect_all_invalid(
+      kSlice,
+      {{[](Call& c) { set_y(c, ints(1, 2, 0)); }, "$y: axis 2: size is 0, expected 1 to 3 (window of 3 walked by 1)"},
+       {[](Call& c) { set_y(c, ints(1, 2, 4)); }, "$y: axis 2: size is 4, expected 1 to 3 (window of 3 walked by 1)"},
+       {[](Call& c) { c.slice->strides = ints(1, 1, -2); },
+        "$y: axis 2: size is 3, expected 1 to 2 (window of 3 walked by -2)"},
+       {[](Call& c) { set_y(c, ints(2, 2, 3)); }, "$y: axis 0: size is 2, expected 1 to 1 (window of 1 walked by 1)"}});
+  expect_all_accepted(kSlice, {[](Call& c) { set_y(c, ints(1, 2, 1)); },
+                               [](Call& c) {
+                                 c.slice->strides = ints(1, 1, -2);
+                                 set_y(c, ints(1, 2, 2));
+                               }});
+}
+
+TEST(SliceWindow, AnAxisOfSizeZeroHasAnEmptyWindow) {
+  for (const std::int32_t kind : kSlice) {
+    Call c = valid(kind);
+    set_x(c, ints(1, 0, 4));
+    set_y(c, ints(1, 0, 3));
+    c.slice->sizes = ints(1, 0, 3);
+    expect_accepted(c);
+    c.slice->strides = ints(1, -5, 1);
+    expect_accepted(c);
+    c.slice->offsets = ints(0, 1, 0);
+    expect_invalid(c, names(kind).op + ": offsets: axis 1: is 1, expected at most 0 (the axis has 0 elements)");
+    c.slice->offsets = ints(0, 0, 0);
+    c.slice->sizes = ints(1, 1, 3);
+    expect_invalid(
+        c, names(kind).op + ": sizes: axis 1: the window [0, 0 + 1) leaves the axis, expected offset + size <= 0");
+    c.slice->sizes = ints(1, -1, 3);
+    expect_invalid(c, names(kind).op + ": sizes: axis 1: is -1, expected 0 or more");
+    c.slice->sizes = ints(1, 0, 3);
+    set_y(c, ints(1, 1, 3));
+    expect_invalid(
+        c, names(kind).op + ": " + names(kind).y + ": axis 1: size is 1, expected 0 to 0 (window of 0 walked by -5)");
+  }
+}
+
+TEST(SliceWindow, TheLargestAxisIsSlicedWithoutWrapping) {
+  for (const std::int32_t kind : kSlice) {
+    Call c = valid(kind);
+    set_dtype(c, BP_I8);
+    set_x(c, ints(1, 1, kMost));
+    set_y(c, ints(1, 1, 1));
+    c.slice = SliceWindow{.offsets = ints(0, 0, kMost - 1), .sizes = ints(1, 1, 1), .strides = ints(1, 1, -1)};
+    expect_accepted(c);
+    c.slice->offsets = ints(0, 0, kMost);
+    expect_invalid(c, names(kind).op +
+                          ": offsets: axis 2: is 9223372036854775807, expected at most 9223372036854775806 (the axis "
+                          "has 9223372036854775807 elements)");
+    c.slice->offsets = ints(0, 0, kMost - 1);
+    c.slice->sizes = ints(1, 1, 2);
+    expect_invalid(c, names(kind).op +
+                          ": sizes: axis 2: the window [9223372036854775806, 9223372036854775806 + 2) leaves the "
+                          "axis, expected offset + size <= 9223372036854775807");
+    c.slice->offsets = ints(0, 0, 0);
+    c.slice->sizes = ints(1, 1, kMost);
+    set_y(c, ints(1, 1, kMost));
+    expect_accepted(c);
   }
 }
 

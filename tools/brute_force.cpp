@@ -537,7 +537,7 @@ void pass(std::vector<T>& values, Ints& shape, std::size_t axis, const WeightLis
 }
 
 // The one element that a movement reads, with no arithmetic.
-constexpr auto moved = [](const auto& list, const auto& line) { return line(list[0].index); };
+constexpr auto kMoved = [](const auto& list, const auto& line) { return line(list[0].index); };
 
 template <class Acc, class Line>
 Acc sum(std::span<const Weighted<Acc>> terms, const Line& line) {
@@ -578,9 +578,9 @@ Expected resample(const Problem& problem, const Dense& x) {
   const auto summed = [](const auto& list, const auto& line) { return sum<Acc>(list, line); };
   for (std::size_t axis = shape.size(); axis-- > 0;) {
     if (only_moves) {
-      pass(bits, shape, axis, lists[axis], moved);
+      pass(bits, shape, axis, lists[axis], kMoved);
     } else if (moves[axis]) {
-      pass(values, shape, axis, lists[axis], moved);
+      pass(values, shape, axis, lists[axis], kMoved);
     } else {
       pass(values, shape, axis, lists[axis], summed);
     }

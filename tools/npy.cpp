@@ -92,7 +92,7 @@ class File {
   File& operator=(const File&) = delete;
 
   // Fills `room` as far as the file reaches; returns how far that is.
-  std::size_t read(std::span<std::byte> room) const {
+  [[nodiscard]] std::size_t read(std::span<std::byte> room) const {
     std::size_t done = 0;
     while (done < room.size()) {
       const ssize_t count = ::read(descriptor_, room.data() + done, std::min(room.size() - done, kLargestTransfer));
@@ -169,13 +169,13 @@ class HeaderParser {
   }
 
  private:
-  static constexpr std::array<std::string_view, 3> keys{"descr", "fortran_order", "shape"};
+  static constexpr std::array<std::string_view, 3> kKeys{"descr", "fortran_order", "shape"};
 
   void parse_item() {
     const std::string_view key = parse_string();
-    const auto found = std::ranges::find(keys, key);
-    if (found == keys.end()) fail(fmt::format("its header has an unknown key '{}'", shortened(key)));
-    bool& seen = seen_[static_cast<std::size_t>(found - keys.begin())];
+    const auto found = std::ranges::find(kKeys, key);
+    if (found == kKeys.end()) fail(fmt::format("its header has an unknown key '{}'", shortened(key)));
+    bool& seen = seen_[static_cast<std::size_t>(found - kKeys.begin())];
     if (seen) fail(fmt::format("its header has the key '{}' twice", key));
     seen = true;
     expect(':');
@@ -185,8 +185,8 @@ class HeaderParser {
   }
 
   void require_all_keys() const {
-    for (std::size_t i = 0; i < keys.size(); ++i) {
-      if (!seen_[i]) fail(fmt::format("its header has no key '{}'", keys[i]));
+    for (std::size_t i = 0; i < kKeys.size(); ++i) {
+      if (!seen_[i]) fail(fmt::format("its header has no key '{}'", kKeys[i]));
     }
   }
 
@@ -318,7 +318,7 @@ class HeaderParser {
 
   std::string_view text_;
   std::size_t at_ = 0;
-  std::array<bool, keys.size()> seen_{};
+  std::array<bool, kKeys.size()> seen_{};
   Header header_;
 };
 
@@ -328,7 +328,7 @@ struct NamedType {
   std::string_view code;
   std::int32_t dtype;
 };
-constexpr std::array<NamedType, 11> named_types{{{"f8", BP_F64},
+constexpr std::array<NamedType, 11> kNamedTypes{{{"f8", BP_F64},
                                                  {"f4", BP_F32},
                                                  {"f2", BP_F16},
                                                  {"i8", BP_I64},
@@ -369,8 +369,8 @@ ElementType element_type(const Header& header, bool as_bf16) {
     type.dtype = BP_BF16;
     return type;
   }
-  const auto found = std::ranges::find(named_types, code, &NamedType::code);
-  if (found == named_types.end()) fail_for_type(header);
+  const auto found = std::ranges::find(kNamedTypes, code, &NamedType::code);
+  if (found == kNamedTypes.end()) fail_for_type(header);
   type.dtype = found->dtype;
   return type;
 }
@@ -378,8 +378,8 @@ ElementType element_type(const Header& header, bool as_bf16) {
 // '<V2' rather than '|V2' names the byte order, which plain void does not have but bf16 does.
 std::string descr_of(std::int32_t dtype, bool bf16_as_void) {
   if (dtype == BP_BF16) return bf16_as_void ? "<V2" : "<u2";
-  const auto found = std::ranges::find(named_types, dtype, &NamedType::dtype);
-  if (found == named_types.end()) throw std::logic_error("write_npy: no such dtype");
+  const auto found = std::ranges::find(kNamedTypes, dtype, &NamedType::dtype);
+  if (found == kNamedTypes.end()) throw std::logic_error("write_npy: no such dtype");
   return fmt::format("{}{}", dtype_size(dtype) == 1 ? '|' : '<', found->code);
 }
 

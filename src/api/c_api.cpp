@@ -182,7 +182,8 @@ bp_status bp_operator_refusal(const bp_operator* op, size_t index, const char** 
   return guarded([&] {
     require_operator(op);
     if (index >= op->refusals.size()) {
-      bp::invalid("{}: refusal: index is {}, but there are {}", op->name, index, op->refusals.size());
+      bp::invalid("{}: refusal: index is {}, expected below {} (the count of refusals)", op->name, index,
+                  op->refusals.size());
     }
     if (implementation != nullptr) *implementation = op->refusals[index].implementation.c_str();
     if (reason != nullptr) *reason = op->refusals[index].reason.c_str();
@@ -193,7 +194,7 @@ bp_status bp_operator_explain(const bp_operator* op, char* text, size_t capacity
   return guarded([&] {
     require_operator(op);
     if (text == nullptr && capacity > 0)
-      bp::invalid("{}: explain: the text is null, expected {} bytes", op->name, capacity);
+      bp::invalid("{}: explain: the text is null, expected {}", op->name, bp::counted(capacity, "byte", "bytes"));
     const std::string full = explain(*op);
     if (length != nullptr) *length = full.size();
     if (capacity == 0) return;

@@ -59,7 +59,7 @@ void Choice::refuse(std::string_view op, std::string_view device, const std::vec
   }
   const bool by_option = !forced.empty();
   if (by_option && std::find(available.begin(), available.end(), forced) != available.end()) {
-    unsupported("{}: implementation: '{}' is forced, but BACKPASS_IMPL ('{}') leaves it out", op, forced, limit);
+    unsupported("{}: implementation: '{}' is forced, expected one that BACKPASS_IMPL ('{}') leaves", op, forced, limit);
   }
   unsupported("{}: implementation: '{}'{} is not among those for {}, expected one of {}", op,
               by_option ? forced : limit, by_option ? "" : " (BACKPASS_IMPL)", device, fmt::join(available, " "));

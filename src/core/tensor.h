@@ -35,7 +35,7 @@ struct Tensor {
   friend bool operator==(const Tensor&, const Tensor&) = default;
 };
 
-// The bytes of all these tensors' stored elements; views that only broadcasting makes possible stop at 2^64 - 1.
+// The bytes of all these tensors' stored elements; absurd views, which no memory holds, stop at 2^64 - 1.
 std::uint64_t stored_bytes(std::initializer_list<const Tensor*> tensors);
 
 // Row-major strides of a packed view; 0 for axes of size 1 or in an empty view.

@@ -52,9 +52,9 @@ PoolAxis read_axis(std::string_view op, std::string_view x_name, const bp_window
   }
   if (axis.extent() > *padded) {
     invalid(
-        "{}: window: spatial axis {}: spans {} ({} taps, dilation {}), expected at most {} (size {} and padding {} + "
-        "{})",
-        op, i, axis.extent(), axis.window, axis.dilation, *padded, input, axis.start_padding, axis.end_padding);
+        "{}: window: spatial axis {}: spans {} ({}, dilation {}), expected at most {} (size {} and padding {} + {})",
+        op, i, axis.extent(), counted(axis.window, "tap", "taps"), axis.dilation, *padded, input, axis.start_padding,
+        axis.end_padding);
   }
   return axis;
 }
@@ -167,8 +167,8 @@ void require_winners_dtype(std::string_view op, std::string_view name, WinnersKi
                            const PoolGeometry& g) {
   if (kind == WinnersKind::compact) {
     if (dtype != compact_dtype(g)) {
-      invalid("{}: {}: data type is {}, expected {} for compact winners of {} taps", op, name, bp::name(dtype),
-              bp::name(compact_dtype(g)), g.taps());
+      invalid("{}: {}: data type is {}, expected {} for compact winners of {}", op, name, bp::name(dtype),
+              bp::name(compact_dtype(g)), counted(g.taps(), "tap", "taps"));
     }
     return;
   }

@@ -37,7 +37,7 @@ ResamplePlan Resample::plan(const Desc& desc) {
   require_same_rank(kName, "y", plan.y, "x", plan.x);
   require_distinct_elements(kName, "y", plan.y);
   if (plan.x.empty() && !plan.y.empty()) {
-    invalid("{}: y: has {} elements although x is empty, expected none", kName, plan.y.count());
+    invalid("{}: y: has {} although x is empty, expected none", kName, counted(plan.y.count(), "element", "elements"));
   }
   const ResampleMap map = read_map(kName, desc.map, plan.x, plan.y);
   plan.map_text = map.text;

@@ -215,23 +215,24 @@ ResampleMap read_map(std::string_view op, const bp_resample_map* desc, const Ten
   return map;
 }
 
-AxisTable build_table(std::string_view op, const ResampleMap& map, int i, std::int64_t inputs, std::int64_t outputs,
+AxisTable build_table(std::string_view op, const ResampleMap& map, int axis, std::int64_t inputs, std::int64_t outputs,
                       Accumulator accumulator, Direction direction) {
-  const ResampleMap::Axis& axis = map.axes[i];
-  const bool table_given = axis.source == ResampleMap::Axis::Source::table;
-  AxisTable table{.inputs = inputs, .outputs = outputs, .left_alone = obviously_left_alone(axis, inputs, outputs)};
+  const ResampleMap::Axis& source = map.axes[axis];
+  const bool table_given = source.source == ResampleMap::Axis::Source::table;
+  AxisTable table{.inputs = inputs, .outputs = outputs, .left_alone = obviously_left_alone(source, inputs, outputs)};
   table.movement = table.left_alone || (!map.linear && !table_given);
   if (table.left_alone) return table;
   if (std::max(inputs, outputs) > kMostResampled) {
-    unsupported("{}: sizes: axis {}: {} elements are to be resampled to {}, expected at most 2^40", op, i, inputs,
+    unsupported("{}: sizes: axis {}: is to be resampled from {} to {}, expected at most 2^40", op, axis, inputs,
                 outputs);
   }
 
-  const std::size_t most = table_given ? axis.weights.size() : static_cast<std::size_t>(outputs) * (map.linear ? 2 : 1);
+  const std::size_t most =
+      table_given ? source.weights.size() : static_cast<std::size_t>(outputs) * (map.linear ? 2 : 1);
   table.begin.assign(static_cast<std::size_t>(outputs) + 1, 0);
   table.index.reserve(most);
   table.weight.reserve(most);
-  each_tap(map, axis, inputs, outputs, accumulator, [&](std::int64_t o, std::int64_t index, double weight) {
+  each_tap(map, source, inputs, outputs, accumulator, [&](std::int64_t o, std::int64_t index, double weight) {
     table.index.push_back(index);
     table.weight.push_back(weight);
     table.begin[static_cast<std::size_t>(o) + 1] = static_cast<std::int64_t>(table.index.size());

@@ -48,7 +48,7 @@ struct ResampleMap {
 enum class Direction { forward, gradient };
 
 // x and y are the forward sizes.
-ResampleMap read_map(std::string_view op, const bp_resample_map* map, const Tensor& x, const Tensor& y);
+ResampleMap read_map(std::string_view op, const bp_resample_map* desc, const Tensor& x, const Tensor& y);
 AxisTable build_table(std::string_view op, const ResampleMap& map, int axis, std::int64_t inputs, std::int64_t outputs,
                       Accumulator accumulator, Direction direction);
 
