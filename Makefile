@@ -36,6 +36,20 @@ test: build ## all tests, and the named problems under ASan and UBSan
 test-full: test ## the long ones too: all 2^32 conversions, a million random problems, every test under ASan and TSan
 	@scripts/test_full.sh $(JOBS)
 
+PREFIX ?= /usr/local
+.PHONY: install
+install: deps ## install the library and the command line under PREFIX (/usr/local); DESTDIR is honoured
+	@scripts/build.sh release $(WERROR) $(JOBS) backpass backpass_cli
+	DESTDIR="$(DESTDIR)" cmake --install build/release --prefix "$(PREFIX)"
+
+.PHONY: bench
+bench: build ## verify and time every workload of the cpu group; build/bench.json and build/bench.svg
+	BACKPASS_COMMIT=$$(git describe --always --dirty) build/release/tools/backpass bench --json build/bench.json --plot build/bench.svg
+
+.PHONY: docs
+docs: build ## write the generated tables of the documentation anew
+	@scripts/docs.sh $(CURDIR)/build/release/tools/backpass
+
 .PHONY: lint
 lint: ## clang-format and clang-tidy, both clean
 	@scripts/deps.sh lint
@@ -44,7 +58,7 @@ lint: ## clang-format and clang-tidy, both clean
 .PHONY: format
 format: ## rewrite the sources as .clang-format says
 	@scripts/deps.sh lint
-	@git ls-files '*.h' '*.c' '*.cpp' | xargs clang-format-16 -i
+	@git ls-files '*.h' '*.hpp' '*.c' '*.cpp' | xargs clang-format-16 -i
 
 .PHONY: clean
 clean: ## remove the build folders

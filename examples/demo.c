@@ -176,7 +176,7 @@ static void relu_grad(void) {
                                   {"dY", dy_data, 1, 5, 26, ""},
                                   {"OutputGradientTensor", dx_data, 1, 5, 20, ""}},
                  3, false);
-  check("ReluGrad:", dx_data, (const float[]){0, 0, 0, 40, 50}, sizeof dx_data);
+  check("ReluGrad (our numbers):", dx_data, (const float[]){0, 0, 0, 40, 50}, sizeof dx_data);
 }
 
 int main(void) {
@@ -184,7 +184,7 @@ int main(void) {
   resample_grad();
   slice_grad();
   relu_grad();
-  puts(all_as_documented ? "All examples of the four documents came out as documented."
+  puts(all_as_documented ? "Every example of the documents came out as documented."
                          : "Some examples did NOT come out as documented.");
   return all_as_documented ? 0 : 1;
 }

@@ -3,10 +3,10 @@
 # The sources are formatted as .clang-format says and clang-tidy finds nothing.
 set -euo pipefail
 jobs=${1:-$(nproc)}
-git ls-files '*.h' '*.c' '*.cpp' | xargs clang-format-16 --dry-run -Werror
+git ls-files '*.h' '*.hpp' '*.c' '*.cpp' | xargs clang-format-16 --dry-run -Werror
 echo "clang-format: clean"
 scripts/build.sh release OFF "$jobs" >/dev/null  # generated headers, compile_commands.json
 # The library and the tools; GoogleTest's macros would drown the tests.
-git ls-files 'src/*.cpp' 'tools/*.cpp' | grep -v '/test.cpp$' |
+git ls-files 'src/*.cpp' 'tools/*.cpp' 'bench/*.cpp' | grep -v '/test.cpp$' |
   xargs -P "$jobs" -n 4 clang-tidy-16 -p build/release --quiet --extra-arg=-Wno-unknown-warning-option --warnings-as-errors='*' 2>/dev/null
 echo "clang-tidy: clean"

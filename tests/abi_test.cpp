@@ -2,8 +2,6 @@
 // What the C ABI promises beside results: no allocation in run, many threads, any floating-point mode of the host.
 #include "support.h"
 
-#include <dlfcn.h>
-
 #include <atomic>
 #include <cstdlib>
 #include <thread>
@@ -57,7 +55,12 @@ class Bound {
     std::uint64_t salt = 0;
     for (const tools::TensorSpec& spec : specs_.inputs) {
       add(spec, in_);
-      if (!spec.absent) memory_.back()->store(tools::random_values(spec, tools::Fill::reals, problem.seed, ++salt));
+      if (spec.absent) continue;
+      // Tap 0 of every window is a right winner here: no window is padded. So are flat indices that are none.
+      const bool winners = spec.name == "winners" || spec.name == "from";
+      tools::Dense values = tools::random_values(spec, tools::Fill::reals, problem.seed, ++salt);
+      if (winners) std::fill(values.bits.begin(), values.bits.end(), spec.dtype == BP_U8 ? 0 : ~std::uint64_t{0});
+      memory_.back()->store(values);
     }
     first_output_ = memory_.size();
     for (const tools::TensorSpec& spec : specs_.outputs) add(spec, out_);
@@ -100,6 +103,9 @@ const char* const kOfEachKind[] = {
     "resample-grad --x-shape 2,5,7 --y-shape 2,9,11 --convention align-corners",
     "slice --x-shape 5,8 --strides -1,2",
     "slice-grad --x-shape 5,8 --strides -1,2",
+    "max-pool-grad --x-shape 2,3,9,9 --window 3 --strides 2 --winners compact",
+    "max-pool-grad --x-shape 2,3,9,9 --window 3 --strides 2 --winners flat",
+    "convert-winners --x-shape 2,3,9,9 --window 3 --strides 2 --winners-kind compact --winners flat",
 };
 
 TEST(Run, AllocatesNothing) {
@@ -108,11 +114,16 @@ TEST(Run, AllocatesNothing) {
 #else
   static_assert(kCountsAllocations);
   for (const char* line : kOfEachKind) {
-    Bound bound(tools::parse_problem(line), BP_F32);
-    ASSERT_EQ(bound.run(), BP_OK) << bp_last_error();
-    const std::int64_t before = allocations;
-    ASSERT_EQ(bound.run(), BP_OK);
-    EXPECT_EQ(allocations, before) << line;
+    const auto problem = tools::parse_problem(line);
+    std::vector<std::int32_t> dtypes{BP_F64, BP_F32, BP_F16, BP_BF16};
+    if (problem.kind == BP_CONVERT_WINNERS) dtypes = {tools::default_dtype(problem)};
+    for (const std::int32_t dtype : dtypes) {
+      Bound bound(problem, dtype);
+      ASSERT_EQ(bound.run(), BP_OK) << bp_last_error();
+      const std::int64_t before = allocations;
+      ASSERT_EQ(bound.run(), BP_OK);
+      EXPECT_EQ(allocations, before) << line;
+    }
   }
   const std::int64_t before = allocations;
   std::free(std::malloc(1));
@@ -123,13 +134,13 @@ TEST(Run, AllocatesNothing) {
 TEST(Run, OneOperatorServesManyThreads) {
   for (const char* line : kOfEachKind) {
     const auto problem = tools::parse_problem(line);
-    Bound reference(problem, BP_F32);
+    Bound reference(problem, tools::default_dtype(problem));
     ASSERT_EQ(reference.run(), BP_OK);
     std::atomic<int> wrong = 0;
     std::vector<std::thread> threads;
     for (int t = 0; t < 8; ++t) {
       threads.emplace_back([&] {
-        Bound own(problem, BP_F32);
+        Bound own(problem, tools::default_dtype(problem));
         for (int i = 0; i < 50; ++i) {
           if (own.run_with(reference.op()) != BP_OK || own.outputs() != reference.outputs()) ++wrong;
         }
@@ -138,6 +149,27 @@ TEST(Run, OneOperatorServesManyThreads) {
     for (std::thread& thread : threads) thread.join();
     EXPECT_EQ(wrong, 0) << line;
   }
+}
+
+// Every named problem that does not speak of strides itself, in channels-last memory.
+TEST(Layout, ChannelsLastGivesTheBitsOfPacked) {
+  int compared = 0;
+  for (const tools::Problem& packed : tools::named_problems()) {
+    const bool own_strides = packed.text.find("-strides") != std::string::npos &&
+                             packed.text.find(" --nhwc") == std::string::npos &&
+                             (!packed.x_strides.empty() || !packed.y_strides.empty() || !packed.dx_strides.empty() ||
+                              !packed.dy_strides.empty() || !packed.winners_strides.empty());
+    if (own_strides || packed.nhwc || packed.rank() < 3 || packed.corrupt_winners) continue;
+    tools::Problem nhwc = packed;
+    nhwc.nhwc = true;
+    const std::int32_t dtype = tools::default_dtype(packed);
+    Bound a(packed, dtype);
+    Bound b(nhwc, dtype);
+    ASSERT_EQ(a.run(), b.run()) << packed.name;
+    EXPECT_EQ(a.outputs(), b.outputs()) << packed.name;
+    ++compared;
+  }
+  EXPECT_GT(compared, 50);
 }
 
 TEST(LastError, BelongsToItsThread) {

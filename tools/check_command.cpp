@@ -10,10 +10,16 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <chrono>
+#include <csignal>
+#include <cstring>
 #include <limits>
 #include <map>
 #include <memory>
+
+extern "C" __attribute__((weak)) void __sanitizer_set_death_callback(
+    void (*callback)());  // NOLINT: the sanitizers' name
 
 namespace tools {
 
@@ -24,6 +30,8 @@ struct CheckArguments {
   Problem problem;        // a problem of its own, where it has an x_shape; else only its types count
   std::vector<std::string> names;
   std::uint64_t random = 0;
+  bool random_given = false;
+  bool first_given = false;
   std::uint64_t first = 1;
   DeviceOptions device;
 };
@@ -67,6 +75,7 @@ class Report {
       tried += tally.tried;
       wrong += tally.failed;
     }
+    if (tried == 0) throw UsageError("nothing was checked: no problem has such a type or implementation");
     fmt::print("{} problems, {} passed, {} failed\n", done_, tried - wrong, wrong);
     return wrong == 0 ? 0 : 1;
   }
@@ -90,6 +99,46 @@ class Report {
   std::map<std::pair<std::int32_t, std::string>, Tally> tallies_;
 };
 
+// ---- A crash says what it was about ----------------------------------------------------------------------
+
+std::array<char, 4096> crash_line{};
+
+void write_crash_line() {
+  const char* text = crash_line.data();
+  [[maybe_unused]] const ssize_t written = ::write(STDERR_FILENO, text, std::strlen(text));
+}
+
+void on_crash(int signal) {
+  write_crash_line();
+  std::signal(signal, SIG_DFL);
+  std::raise(signal);
+}
+
+// While it lives, a crash (a guard page was touched, a sanitizer gave up) prints the line that repeats it.
+class CrashLine {
+ public:
+  CrashLine(const Problem& problem, std::int32_t dtype) {
+    const std::string line =
+        fmt::format("\nCRASHED in: backpass check {}{}{}\n", problem.text, problem.dtypes.empty() ? " --dtype " : "",
+                    problem.dtypes.empty() ? dtype_name(dtype) : "");
+    const std::size_t length = std::min(line.size(), crash_line.size() - 1);
+    std::memcpy(crash_line.data(), line.data(), length);
+    crash_line[length] = '\0';
+  }
+  ~CrashLine() { crash_line[0] = '\0'; }
+  CrashLine(const CrashLine&) = delete;
+  CrashLine& operator=(const CrashLine&) = delete;
+};
+
+void install_crash_handlers() {
+  std::fflush(stdout);
+  if (__sanitizer_set_death_callback != nullptr) {
+    __sanitizer_set_death_callback(write_crash_line);  // the sanitizer has handlers of its own
+    return;
+  }
+  for (const int signal : {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT}) std::signal(signal, on_crash);
+}
+
 // Every implementation of one type; a problem that the library refuses is the user's mistake, not a difference.
 void check_type(const Problem& problem, std::int32_t dtype, const CreateOptions& options, Report& report) {
   const Tensors specs = tensors(problem, dtype);
@@ -107,7 +156,10 @@ void check_type(const Problem& problem, std::int32_t dtype, const CreateOptions&
     }
     std::string wrong = created.error;
     if (created.op && name != bp_operator_implementation(created.op.get())) wrong = "another implementation ran";
-    if (wrong.empty()) wrong = check_problem(problem, dtype, created.op.get());
+    if (wrong.empty()) {
+      const CrashLine line(problem, dtype);
+      wrong = check_problem(problem, dtype, created.op.get());
+    }
     wrong.empty() ? report.passed(problem, name) : report.failed(problem, dtype, name, wrong);
   }
 }
@@ -150,8 +202,12 @@ int check_random(const CheckArguments& arguments) {
   if (arguments.random > std::numeric_limits<std::uint64_t>::max() - arguments.first) {
     throw UsageError("--first: leaves no room for so many problems");
   }
-  if (!arguments.names.empty()) throw UsageError("--random: makes its own problems, expected no names beside it");
+  if (!arguments.names.empty() || !arguments.problem.x_shape.empty()) {
+    throw UsageError("--random: makes its own problems, expected no name and no --x-shape beside it");
+  }
+  if (arguments.random == 0) throw UsageError("--random: is 0, expected 1 or more");
   fmt::print("random problems {} to {}\n", arguments.first, arguments.first + arguments.random - 1);
+  std::fflush(stdout);
   Report report(arguments.random);
   for (std::uint64_t n = arguments.first; n < arguments.first + arguments.random; ++n) {
     check_one(parse_problem(random_problem(n, arguments.kind)), arguments, report);
@@ -173,7 +229,9 @@ int check(CheckArguments& arguments) {
     throw UsageError(fmt::format("device: this build has no implementation of {} for {}", operator_name(arguments.kind),
                                  device_name(arguments.device.device)));
   }
-  if (arguments.random > 0) return check_random(arguments);
+  install_crash_handlers();
+  if (arguments.random_given) return check_random(arguments);
+  if (arguments.first_given) throw UsageError("--first: needs --random");
   return arguments.problem.x_shape.empty() ? check_named(arguments) : check_given(arguments);
 }
 
@@ -189,13 +247,14 @@ void require_shape_for_parameters(const CLI::App& op, const CheckArguments& argu
 }
 
 void add_common(CLI::App& command, CheckArguments& arguments) {
-  const auto number = [&](const std::string& option, std::uint64_t& target, const std::string& help) {
+  const auto number = [&](const std::string& option, std::uint64_t& target, bool& given, const std::string& help) {
     command
         .add_option_function<std::string>(
             option,
-            [option, &target](const std::string& text) {
+            [option, &target, &given](const std::string& text) {
               try {
                 target = parse_count(option, text);
+                given = true;
               } catch (const UsageError& error) {
                 throw CLI::ValidationError(error.what());
               }
@@ -204,8 +263,8 @@ void add_common(CLI::App& command, CheckArguments& arguments) {
         ->type_name("N");
   };
   command.add_option("problem", arguments.names, "named problems (default: all)")->type_name("NAME");
-  number("--random", arguments.random, "check this many random problems instead");
-  number("--first", arguments.first, "the number of the first random problem (default 1)");
+  number("--random", arguments.random, arguments.random_given, "check this many random problems instead");
+  number("--first", arguments.first, arguments.first_given, "the number of the first random problem (default 1)");
   add_device_options(command, arguments.device);
 }
 

@@ -14,5 +14,6 @@ void add_list(CLI::App& app, Command& chosen);
 void add_run(CLI::App& app, Command& chosen);
 void add_check(CLI::App& app, Command& chosen);
 void add_explain(CLI::App& app, Command& chosen);
+void add_bench(CLI::App& app, Command& chosen);
 
 }  // namespace tools

@@ -19,6 +19,7 @@ struct ExplainArguments {
 int explain(ExplainArguments& arguments) {
   Problem& problem = arguments.problem;
   complete(problem);
+  if (problem.dtypes.size() > 1) throw UsageError("--dtype: names several types, expected one");
   const std::int32_t dtype = problem.dtypes.empty() ? default_dtype(problem) : problem.dtypes.front();
   const CreateResult created = try_create(problem, tensors(problem, dtype), arguments.device.create_options());
   if (!created.op) throw UsageError(created.error);

@@ -9,6 +9,7 @@
 #include <csignal>
 #include <cstdio>
 #include <new>
+#include <stdexcept>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -59,6 +60,7 @@ int run(int argc, char** argv) {
   tools::add_run(app, chosen);
   tools::add_check(app, chosen);
   tools::add_explain(app, chosen);
+  tools::add_bench(app, chosen);
   require_known_words(app, argc, argv);
   try {
     app.parse(argc, argv);
@@ -81,6 +83,8 @@ int main(int argc, char** argv) {
   } catch (const tools::UsageError& error) {
     return bad_input(error.what());
   } catch (const std::bad_alloc&) {
+    return bad_input("not enough memory");
+  } catch (const std::length_error&) {
     return bad_input("not enough memory");
   } catch (const std::exception& error) {
     return bad_input(error.what());

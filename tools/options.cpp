@@ -214,11 +214,6 @@ std::int32_t parse_winners_kind(std::string_view option, std::string_view text, 
   throw UsageError(fmt::format("{}: '{}' is no form of winners, expected compact|flat{}", option, text,
                                plane_allowed ? "|plane" : ""));
 }
-std::string_view winners_kind_name(std::int32_t kind) {
-  constexpr std::array<std::string_view, 4> kNames{"none", "compact", "flat", "plane"};
-  return kNames[static_cast<std::size_t>(kind)];
-}
-
 void add_parameter_options(CLI::App& command, Problem& p) {
   Adder add(command);
   if (p.kind == BP_RELU_GRAD) {

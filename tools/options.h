@@ -16,6 +16,5 @@ Reals parse_reals(std::string_view option, std::string_view text);
 std::uint64_t parse_count(std::string_view option, std::string_view text);
 std::int32_t parse_dtype(std::string_view option, std::string_view text);
 std::int32_t parse_winners_kind(std::string_view option, std::string_view text, bool plane_allowed);
-std::string_view winners_kind_name(std::int32_t kind);
 
 }  // namespace tools

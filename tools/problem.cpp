@@ -437,22 +437,32 @@ Problem parse_problem(std::string_view line) {
   return problem;
 }
 
+std::vector<SectionedProblem> parse_problems(std::string_view text) {
+  std::vector<SectionedProblem> parsed;
+  std::string section;
+  while (!text.empty()) {
+    const std::size_t end = text.find('\n');
+    std::string_view line = text.substr(0, end);
+    text = end == std::string_view::npos ? std::string_view() : text.substr(end + 1);
+    while (!line.empty() && line.back() == ' ') line.remove_suffix(1);
+    if (line.empty() || line.front() == '#') continue;
+    if (line.front() == '[' && line.back() == ']') {
+      section = line.substr(1, line.size() - 2);
+      continue;
+    }
+    const std::size_t colon = line.find(": ");
+    if (colon == std::string_view::npos) throw UsageError(fmt::format("a problem without a name: '{}'", line));
+    parsed.push_back({section, parse_problem(line.substr(colon + 2))});
+    parsed.back().problem.name = line.substr(0, colon);
+  }
+  return parsed;
+}
+
 const std::vector<Problem>& named_problems() {
   static const std::vector<Problem> problems = [] {
-    std::vector<Problem> parsed;
-    std::string_view rest = kEmbeddedProblems;
-    while (!rest.empty()) {
-      const std::size_t end = rest.find('\n');
-      std::string_view line = rest.substr(0, end);
-      rest = end == std::string_view::npos ? std::string_view() : rest.substr(end + 1);
-      while (!line.empty() && line.back() == ' ') line.remove_suffix(1);
-      if (line.empty() || line.front() == '#') continue;
-      const std::size_t colon = line.find(": ");
-      if (colon == std::string_view::npos) throw UsageError(fmt::format("a problem without a name: '{}'", line));
-      parsed.push_back(parse_problem(line.substr(colon + 2)));
-      parsed.back().name = line.substr(0, colon);
-    }
-    return parsed;
+    std::vector<Problem> named;
+    for (SectionedProblem& entry : parse_problems(kEmbeddedProblems)) named.push_back(std::move(entry.problem));
+    return named;
   }();
   return problems;
 }

@@ -134,6 +134,13 @@ struct CreateResult {
 };
 CreateResult try_create(const Problem& problem, const Tensors& tensors, const CreateOptions& options);
 
+// A problems file: "name: OP options" lines, under "[section]" lines where there are any; "#" begins a comment.
+struct SectionedProblem {
+  std::string section;
+  Problem problem;
+};
+std::vector<SectionedProblem> parse_problems(std::string_view text);
+
 // The problems of every problems file, in the order of the families.
 const std::vector<Problem>& named_problems();
 

@@ -159,6 +159,10 @@ int run(RunArguments& a) {
     p.winners_from = BP_WINNERS_COMPACT;
   }
   complete(p);
+  if (p.kind == BP_MAX_POOL_GRAD && p.winners_dtype != 0 && files.winners && files.winners->dtype != p.winners_dtype) {
+    throw UsageError(fmt::format("--winners-dtype: is {}, but the file holds {}", dtype_name(p.winners_dtype),
+                                 dtype_name(files.winners->dtype)));
+  }
   if (p.kind == BP_MAX_POOL_GRAD && files.winners && p.winners == BP_WINNERS_NONE) {
     p.winners = winners_kind_of(*files.winners, p.window);
   }

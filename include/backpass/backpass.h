@@ -167,7 +167,7 @@ typedef struct bp_window {
   size_t struct_size;           /* sizeof(bp_window) */
   int32_t spatial_rank;         /* entries in each array, 1 to 3 */
   int32_t reserved;             /* 0 */
-  const int64_t* size;          /* >= 1 */
+  const int64_t* size;          /* >= 1; at most 2^32 - 2 taps in all */
   const int64_t* strides;       /* >= 1; null: the window size */
   const int64_t* start_padding; /* null: 0 */
   const int64_t* end_padding;   /* null: 0 */
@@ -229,18 +229,18 @@ typedef struct bp_resample_table {
  * only the offsets that are not given. Arrays have one entry for each axis of the tensors; any axis may be resampled.
  */
 typedef struct bp_resample_map {
-  size_t struct_size;           /* sizeof(bp_resample_map) */
-  int32_t mode;                 /* BP_NEAREST, BP_LINEAR */
-  int32_t rounding;             /* BP_ROUND_*, for nearest */
-  int32_t convention;           /* BP_HALF_PIXEL, BP_ALIGN_CORNERS, BP_ASYMMETRIC */
-  int32_t rank;                 /* entries in each array; the rank of the tensors */
-  const double* scales;         /* forward scales, finite and > 0; may be null */
-  const double* input_offsets;  /* finite; may be null; need scales */
-  const double* output_offsets; /* finite; may be null; need scales */
-  const bp_resample_table* tables;
+  size_t struct_size;              /* sizeof(bp_resample_map) */
+  int32_t mode;                    /* BP_NEAREST, BP_LINEAR */
+  int32_t rounding;                /* BP_ROUND_*, for nearest */
+  int32_t convention;              /* BP_HALF_PIXEL, BP_ALIGN_CORNERS, BP_ASYMMETRIC */
+  int32_t rank;                    /* entries in each array; the rank of the tensors */
+  const double* scales;            /* forward scales, finite and > 0; may be null */
+  const double* input_offsets;     /* finite; may be null; need scales */
+  const double* output_offsets;    /* finite; may be null; need scales */
+  const bp_resample_table* tables; /* rank entries; may be null */
 } bp_resample_map;
 
-/* Types f64 f32 f16 bf16 i8 u8. */
+/* Types f64 f32 f16 bf16 i8 u8. At most 2^40 elements on an axis that is resampled (else BP_UNSUPPORTED). */
 typedef struct bp_resample_desc {
   size_t struct_size;
   const bp_tensor_desc* x; /* input 0 */
@@ -311,9 +311,9 @@ BP_API bp_status bp_operator_refusal(const bp_operator* op, size_t index, const 
 BP_API bp_status bp_operator_explain(const bp_operator* op, char* text, size_t capacity, size_t* length);
 
 /* Reads inputs, writes outputs; the outputs need not be cleared. Everything that can be known is checked before
- * anything is written. No allocation, no lock, no host synchronisation. One operator may run from many threads at once,
- * each with its own workspace. The workspace needs malloc's alignment and may be null when its size is 0; stream is a
- * cudaStream_t, or null. */
+ * anything is written. No allocation (but for the sentence of a failure), no lock, no host synchronisation. One
+ * operator may run from many threads at once, each with its own workspace. The workspace needs malloc's alignment and
+ * may be null when its size is 0; stream is a cudaStream_t, or null. */
 BP_API bp_status bp_operator_run(const bp_operator* op, const void* const* inputs, size_t input_count,
                                  void* const* outputs, size_t output_count, void* workspace, void* stream);
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The C ABI. Everything is caught here; nothing but a status and a sentence leaves.
+#include "api/guard.h"
 #include "api/verbose.h"
 #include "core/cpu_features.h"
 #include "core/float_mode.h"
@@ -12,35 +13,10 @@
 #include <array>
 #include <cstdlib>
 #include <cstring>
-#include <new>
 
 namespace {
 
-// A fixed buffer, so that reporting "out of memory" needs no memory.
-thread_local std::array<char, 1024> last_error{};
-
-bp_status failed(bp_status status, const char* text) noexcept {
-  const std::size_t length = std::min(std::strlen(text), last_error.size() - 1);
-  std::memcpy(last_error.data(), text, length);
-  last_error[length] = '\0';
-  return status;
-}
-
-template <class F>
-bp_status guarded(F&& f) noexcept {
-  try {
-    f();
-    return BP_OK;
-  } catch (const bp::Failure& failure) {
-    return failed(failure.code(), failure.what());
-  } catch (const std::bad_alloc&) {
-    return failed(BP_OUT_OF_MEMORY, "backpass: out of memory");
-  } catch (const std::exception& unexpected) {
-    return failed(BP_INTERNAL, unexpected.what());
-  } catch (...) {
-    return failed(BP_INTERNAL, "backpass: an unknown exception");
-  }
-}
+using bp::guarded;
 
 void require_device(bp_device device) {
   if (device.kind == BP_DEVICE_CUDA) bp::unsupported("device: this build of backpass has no CUDA backend");
@@ -92,6 +68,16 @@ class Pointers {
   std::size_t count_ = 0;
 };
 
+// Guarded, and said aloud where BACKPASS_VERBOSE asks for it.
+template <class F>
+bp_status told(const char* what, F&& f) noexcept {
+  const bp_status status = guarded(std::forward<F>(f));
+  if (status != BP_OK && bp::verbose::enabled()) {
+    (void)guarded([&] { bp::verbose::failed(what, bp_last_error()); });
+  }
+  return status;
+}
+
 void require_operator(const bp_operator* op) {
   if (op == nullptr) bp::invalid("operator: the handle is null, expected one from bp_operator_create");
 }
@@ -109,7 +95,7 @@ extern "C" {
 
 uint32_t bp_version(void) { return BP_VERSION_MAJOR * 10000 + BP_VERSION_MINOR * 100 + BP_VERSION_PATCH; }
 
-const char* bp_last_error(void) { return last_error.data(); }
+const char* bp_last_error(void) { return bp::last_error(); }
 
 const char* bp_status_name(int32_t status) {
   switch (status) {
@@ -132,12 +118,12 @@ const char* bp_status_name(int32_t status) {
 
 bp_status bp_operator_create(int32_t kind, const void* desc, bp_device device, const bp_options* options,
                              bp_operator** op) {
-  return guarded([&] {
+  const bp::FloatMode float_mode;  // tables are part of the bits
+  return told("create", [&] {
     if (op == nullptr) bp::invalid("operator: the address for the new handle is null, expected one");
     *op = nullptr;
     if (desc == nullptr) bp::invalid("operator: the desc is null, expected the struct of its kind");
     const auto start = bp::verbose::Clock::now();
-    const bp::FloatMode float_mode;  // tables are part of the bits
     const bp_options given = read_options(options);
     const bp::Settings settings{given.threads, given.parallel_for, given.parallel_for_context};
     const bp::Choice choice = read_choice(given);
@@ -206,7 +192,8 @@ bp_status bp_operator_explain(const bp_operator* op, char* text, size_t capacity
 
 bp_status bp_operator_run(const bp_operator* op, const void* const* inputs, size_t input_count, void* const* outputs,
                           size_t output_count, void* workspace, void* stream) {
-  return guarded([&] {
+  const bp::FloatMode float_mode;
+  return told("run", [&] {
     require_operator(op);
     const bool timed = bp::verbose::enabled();
     const auto start = timed ? bp::verbose::Clock::now() : bp::verbose::Clock::time_point();
@@ -214,10 +201,7 @@ bp_status bp_operator_run(const bp_operator* op, const void* const* inputs, size
     const Pointers<void*> out(*op, "outputs", op->description.outputs, outputs, output_count);
     const bp::Bindings bindings{in.span(), out.span(), workspace, stream};
     bp::check_bindings(*op, bindings);
-    {
-      const bp::FloatMode float_mode;
-      op->kernel->run(bindings);
-    }
+    op->kernel->run(bindings);
     if (timed) bp::verbose::ran(*op, bp::verbose::Clock::now() - start);
   });
 }

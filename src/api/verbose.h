@@ -13,5 +13,6 @@ bool enabled() noexcept;
 using Clock = std::chrono::steady_clock;
 void created(const bp_operator& op, Clock::duration took);
 void ran(const bp_operator& op, Clock::duration took);
+void failed(const char* what, const char* sentence);
 
 }  // namespace bp::verbose

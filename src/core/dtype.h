@@ -91,7 +91,6 @@ using SignedNumbers = TypeList<double, float, f16, bf16, std::int64_t, std::int3
 using AllTypes = TypeList<double, float, f16, bf16, std::int64_t, std::int32_t, std::int16_t, std::int8_t,
                           std::uint64_t, std::uint32_t, std::uint16_t, std::uint8_t>;
 using FlatIndexTypes = TypeList<std::uint32_t, std::uint64_t, std::int32_t, std::int64_t>;
-using CompactIndexTypes = TypeList<std::uint8_t, std::uint16_t, std::uint32_t>;
 using IndexTypes = TypeList<std::uint8_t, std::uint16_t, std::uint32_t, std::uint64_t, std::int32_t, std::int64_t>;
 
 // Calls f<T>() for the T of the list that dtype names; false when the list has none.

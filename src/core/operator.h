@@ -170,7 +170,9 @@ std::unique_ptr<bp_operator> create(const typename Op::Desc& desc, bp_device dev
     }
     op->implementation = candidate.name;
     op->kernel = candidate.make(plan, settings);
-    op->workspace_bytes = op->kernel->workspace_bytes();
+    // A multiple of malloc's alignment, so that malloc of that many bytes has it.
+    constexpr std::size_t kUnit = alignof(std::max_align_t);
+    op->workspace_bytes = (op->kernel->workspace_bytes() + kUnit - 1) / kUnit * kUnit;
     op->description = Op::describe(*plan);
     return op;
   }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Reading a versioned struct of the C ABI. A caller built against an older header hands over fewer bytes: the rest
-// reads as 0, the default of every field. One built against a newer header hands over more: they must be 0, since this
-// library cannot honour them.
+// Reading a versioned struct of the C ABI. A caller built against a newer header hands over more bytes than this
+// library knows: they must be 0, since it cannot honour them. (When a struct grows, a shorter one becomes acceptable
+// too, and what it lacks will read as 0, the default of every field.)
 #pragma once
 
 #include "core/status.h"

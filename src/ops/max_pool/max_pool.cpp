@@ -267,7 +267,8 @@ Description MaxPool::describe(const Plan& plan) {
   add_window(text, plan.geometry, plan.rank);
   add_winners(text, plan.winners, plan.rank);
   return {.inputs = {{"x", x}},
-          .outputs = {{"y", y}, {"winners", stores ? std::optional(plan.winners.tensor) : std::nullopt}},
+          .outputs = {{"y", y},
+                      {"winners", stores ? std::optional(with_rank(plan.winners.tensor, plan.rank)) : std::nullopt}},
           .bytes = stores ? stored_bytes({&x, &y, &plan.winners.tensor}) : stored_bytes({&x, &y}),
           .problem = text.text(),
           .notes = {window_note(plan.geometry)}};
@@ -370,6 +371,7 @@ Description ConvertWinners::describe(const Plan& plan) {
   text.add("--dtype", name(from.dtype))
       .add("--x-shape", std::span<const std::int64_t>(x_sizes.data(), static_cast<std::size_t>(plan.rank)))
       .add("--y-shape", from.shape())
+      .strides("from", from)
       .add("--winners-kind", kind_name(plan.from.kind));
   add_window(text, g, plan.rank);
   add_winners(text, plan.to, plan.rank);

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// The scalar oracle of max pooling. The gradient walks the windows in ascending order and adds each dy to its winner's
-// accumulator, plane by plane: the contract's sum, in the contract's order.
+// The scalar reference of max pooling. The gradient walks the windows in ascending order and adds each dy to its
+// winner's accumulator, plane by plane: the contract's sum, in the contract's order.
 #include "backends/cpu/loops.h"
 #include "ops/max_pool/winners.h"
 
 #include <algorithm>
+#include <string>
+#include <type_traits>
 
 namespace bp::reference {
 
@@ -41,23 +43,27 @@ class WrongWinners {
   void add(const WindowIndex& w, Index stored) {
     if (count_++ > 0) return;
     first_ = w;
-    stored_ = fmt::format("{}", stored);
+    is_signed_ = std::is_signed_v<Index>;
+    stored_ = static_cast<std::uint64_t>(stored);
   }
   void report(std::string_view op, std::string_view tensor, int rank) const {
     if (count_ == 0) return;
     std::string at = fmt::format("{}, {}", first_.n, first_.c);
+    const std::string value =
+        is_signed_ ? fmt::format("{}", static_cast<std::int64_t>(stored_)) : fmt::format("{}", stored_);
     for (int i = 5 - rank; i < 3; ++i) at += fmt::format(", {}", first_.o[i]);
     if (count_ == 1) {
-      invalid("{}: {}: at [{}] is {}, which is no tap of its window, expected a tap or none", op, tensor, at, stored_);
+      invalid("{}: {}: at [{}] is {}, which is no tap of its window, expected a tap or none", op, tensor, at, value);
     }
     invalid("{}: {}: {} are no tap of their window, the first at [{}] is {}, expected a tap or none", op, tensor,
-            count_, at, stored_);
+            count_, at, value);
   }
 
  private:
   std::int64_t count_ = 0;
   WindowIndex first_;
-  std::string stored_;
+  bool is_signed_ = false;
+  std::uint64_t stored_ = 0;
 };
 
 }  // namespace

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The scalar oracle of ReLU.
+// The scalar reference of ReLU.
 #include "backends/cpu/loops.h"
 #include "ops/relu/relu.h"
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The scalar oracle of resample. Each output is one nested sum: the axis that the contract takes first is innermost.
+// The scalar reference of resample. Each output is one nested sum: the axis that the contract takes first is innermost.
 #include "backends/cpu/loops.h"
 #include "ops/resample/resample.h"
 

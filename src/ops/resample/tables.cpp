@@ -44,7 +44,6 @@ ScaledAxis read_scaled(std::string_view op, const bp_resample_map& given, Conven
           read_offset(op, "output_offsets", axis, given.output_offsets, centers ? -0.5 : 0.0)};
 }
 
-// `weights` are those of one output.
 void require_row(std::string_view op, int axis, std::int64_t o, std::int64_t first, std::int64_t count,
                  std::int64_t inputs) {
   if (count < 0) invalid("{}: tables: axis {}: count of output {} is {}, expected 0 or more", op, axis, o, count);
@@ -111,7 +110,7 @@ std::string map_text(const ResampleMap& map, const bp_resample_map& given) {
 
 // ---- Building ------------------------------------------------------------------------------------------
 
-// Calls emit(i, w) for the existing taps of output o, ascending.
+// Calls emit(o, i, w) for the existing taps of every output, ascending.
 template <class Emit>
 void each_tap(const ResampleMap& map, const ResampleMap::Axis& axis, std::int64_t inputs, std::int64_t outputs,
               Accumulator accumulator, Emit&& emit) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The scalar oracle of slice.
+// The scalar reference of slice.
 #include "backends/cpu/loops.h"
 #include "ops/slice/slice.h"
 

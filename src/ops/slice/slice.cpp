@@ -103,9 +103,11 @@ SlicePlan Slice::plan(const Desc& desc) {
 }
 
 Description Slice::describe(const Plan& plan) {
+  Tensor read = plan.part;  // the elements of x that are read: broadcast ones once
+  read.strides = plan.whole.strides;
   return {.inputs = {{"x", plan.whole}},
           .outputs = {{"y", plan.part}},
-          .bytes = stored_bytes({&plan.part, &plan.part}),
+          .bytes = stored_bytes({&read, &plan.part}),
           .problem = problem_text(kName, "x", "y", plan)};
 }
 

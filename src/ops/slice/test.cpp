@@ -43,6 +43,19 @@ TEST(DirectmlFacts, V7_7_SliceGradDerivedFrom7_6) {
             (Ints{0, 0, 0, 0, 0, 3, 0, 4, 0, 0, 0, 0, 0, 1, 0, 2}));
 }
 
+TEST(DirectmlFacts, V7_13_Strides) {
+  // Sizes {2,2,3} are packed as {6,3,1}: element (1,0,1) is number 7.
+  EXPECT_EQ(run<std::int32_t>("slice --x-shape 2,2,3 --offsets 1,0,1 --sizes 1,1,1",
+                              {support::count_from<std::int32_t>(0, 12)}),
+            (Ints{7}));
+  EXPECT_EQ(tools::tensors(tools::parse_problem("relu --x-shape 2,2,3"), BP_F32).inputs[0].strides,
+            (tools::Ints{6, 3, 1}));
+  const auto nchw = tools::parse_problem("relu --x-shape 1,1,3,5");
+  const auto nhwc = tools::parse_problem("relu --x-shape 1,1,3,5 --nhwc");
+  EXPECT_EQ(tools::tensors(nchw, BP_F32).inputs[0].strides, (tools::Ints{15, 15, 5, 1}));
+  EXPECT_EQ(tools::tensors(nhwc, BP_F32).inputs[0].strides, (tools::Ints{15, 1, 5, 1}));
+}
+
 TEST(Slice, MovesEveryBitPattern) {
   const auto problem = tools::parse_problem("slice --x-shape 4 --strides -1");
   const auto x = support::dense<std::uint32_t>(BP_F32, {4}, {0x7f800001u, 0xffc00000u, 0x80000000u, 0x00000001u});
