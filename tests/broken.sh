@@ -7,7 +7,7 @@ folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
 fail() { echo "$1"; cat "$folder/out"; exit 1; }
 
-LD_PRELOAD=$broken BREAK=flip "$backpass" check slice --random 20 > "$folder/out" 2>&1
+LD_PRELOAD=$broken BREAK=flip "$backpass" check slice whole crop > "$folder/out" 2>&1
 [ $? -eq 1 ] || fail "a wrong bit must give exit code 1"
 grep -q '^DIFFERS slice ' "$folder/out" || fail "the difference must be told"
 again=$(sed -n 's/^  again: backpass //p' "$folder/out" | head -n 1)

@@ -458,8 +458,18 @@ TEST(CppTensor, EveryElementTypeHasItsDType) {
 }
 
 TEST(CppTensor, MustHaveAsManyElementsAsItsSizesSay) {
-  EXPECT_EQ(thrown([] { Tensor(kX, {1, 1, 3, 2}); }), invalid("tensor: has 9 elements, expected 6 by its sizes"));
-  EXPECT_EQ(thrown([] { Tensor(kX, {10}); }), invalid("tensor: has 9 elements, expected 10 by its sizes"));
+  EXPECT_EQ(thrown([] {
+              Tensor(kX, {1, 1, 3, 2});
+            }),
+            invalid("tensor: has 9 elements, expected the product of its sizes"));
+  EXPECT_EQ(thrown([] { Tensor(kX, {10}); }), invalid("tensor: has 9 elements, expected the product of its sizes"));
+  // 2^64 elements are not 0 of them.
+  const std::vector<float> none;
+  EXPECT_EQ(thrown([&] {
+              Tensor(none, {std::int64_t{1} << 62, 4});
+            }),
+            invalid("tensor: has 0 elements, expected the product of its sizes"));
+  EXPECT_NO_THROW(Tensor(none, {3, 0, 2}));
 }
 
 TEST(CppTensor, MayBeAStridedView) {
@@ -556,16 +566,15 @@ TEST(CppError, ListsOfTheWrongLengthAreRefused) {
     change(grad);
     return refusal(grad);
   };
-  EXPECT_EQ(with([](MaxPoolGrad& g) { g.window.strides = {1}; }), invalid("window strides: has 1 entries, expected 2"));
+  EXPECT_EQ(with([](MaxPoolGrad& g) { g.window.strides = {1}; }), invalid("window strides: has 1 entry, expected 2"));
   EXPECT_EQ(with([](MaxPoolGrad& g) {
               g.window.start_padding = {0, 0, 0};
             }),
             invalid("start_padding: has 3 entries, expected 2"));
-  EXPECT_EQ(with([](MaxPoolGrad& g) { g.window.end_padding = {0}; }),
-            invalid("end_padding: has 1 entries, expected 2"));
-  EXPECT_EQ(with([](MaxPoolGrad& g) { g.window.dilations = {1}; }), invalid("dilations: has 1 entries, expected 2"));
+  EXPECT_EQ(with([](MaxPoolGrad& g) { g.window.end_padding = {0}; }), invalid("end_padding: has 1 entry, expected 2"));
+  EXPECT_EQ(with([](MaxPoolGrad& g) { g.window.dilations = {1}; }), invalid("dilations: has 1 entry, expected 2"));
   EXPECT_EQ(with([](MaxPoolGrad& g) { g.dy.strides = {2, 1}; }), invalid("strides: has 2 entries, expected 4"));
-  EXPECT_EQ(with([](MaxPoolGrad& g) { g.x->strides = {1}; }), invalid("strides: has 1 entries, expected 4"));
+  EXPECT_EQ(with([](MaxPoolGrad& g) { g.x->strides = {1}; }), invalid("strides: has 1 entry, expected 4"));
   EXPECT_EQ(with([](MaxPoolGrad& g) { g.window = {.size = {2}, .strides = {1}}; }).code, Status::invalid_argument)
       << "the library counts the window against the tensors";
 }
@@ -589,12 +598,12 @@ TEST(CppError, ListsOfTheWrongLengthAreRefusedForResample) {
     EXPECT_EQ(forward, grad);
     return forward;
   };
-  EXPECT_EQ(with({.scales = {0.5}}), invalid("scales: has 1 entries, expected 2"));
-  EXPECT_EQ(with({.scales = {0.5, 1.5}, .input_offsets = {0}}), invalid("input_offsets: has 1 entries, expected 2"));
+  EXPECT_EQ(with({.scales = {0.5}}), invalid("scales: has 1 entry, expected 2"));
+  EXPECT_EQ(with({.scales = {0.5, 1.5}, .input_offsets = {0}}), invalid("input_offsets: has 1 entry, expected 2"));
   EXPECT_EQ(with({.scales = {0.5, 1.5}, .output_offsets = {0, 0, 0}}),
             invalid("output_offsets: has 3 entries, expected 2"));
   EXPECT_EQ(with({.tables = {{.first = {0}, .count = {1}, .weights = {1}}}}),
-            invalid("tables: has 1 entries, expected 2"));
+            invalid("tables: has 1 entry, expected 2"));
   EXPECT_EQ(with({.tables = {{.first = {0, 1}, .count = {1, 1}, .weights = {1, 1}}, {}}}),
             invalid("table first: has 2 entries, expected 1"));
   EXPECT_EQ(with({.tables = {{}, {.first = {0, 1, 1}, .count = {1, 1}, .weights = {1, 1}}}}),
@@ -612,13 +621,34 @@ TEST(CppError, ListsOfTheWrongLengthAreRefusedForSlice) {
     EXPECT_EQ(forward, grad);
     return forward;
   };
-  EXPECT_EQ(with({.offsets = {0, 0}, .sizes = {2}}), invalid("slice sizes: has 1 entries, expected 2"));
+  EXPECT_EQ(with({.offsets = {0, 0}, .sizes = {2}}), invalid("slice sizes: has 1 entry, expected 2"));
   EXPECT_EQ(with({.offsets = {0, 0}, .sizes = {2, 2}, .strides = {1}}),
-            invalid("slice strides: has 1 entries, expected 2"));
+            invalid("slice strides: has 1 entry, expected 2"));
   EXPECT_EQ(
       refusal(Slice{.x = {.sizes = {4, 4}}, .y = {.sizes = {2, 2}}, .window = {.offsets = {0}, .sizes = {2}}}).code,
       Status::invalid_argument)
       << "the library counts the window against the tensors";
+}
+
+TEST(CppError, HalfATableAndAWindowWithoutOffsetsAreRefused) {
+  const ResampleMap half{.tables = {{.first = {}, .count = {1, 1}, .weights = {1, 1}}}};
+  EXPECT_EQ(refusal(Resample{.x = {.sizes = {4}}, .y = {.sizes = {2}}, .map = half}),
+            invalid("table first: is empty although count or weights are given"));
+  EXPECT_EQ(refusal(Slice{.x = {.sizes = {4}}, .y = {.sizes = {2}}, .window = {.sizes = {2}}}),
+            invalid("slice: offsets: is null, expected 1 entry"));
+}
+
+TEST(CppError, OnlyDescriptionsMakeOperators) {
+  static_assert(!std::is_constructible_v<Operator, int>);
+  static_assert(std::is_constructible_v<Operator, SliceGrad>);
+}
+
+TEST(CppOneCall, ConvertWinners) {
+  const std::vector<std::uint8_t> compact{3, 2, 3, 3};
+  std::vector<std::int64_t> flat(4);
+  backpass::convert_winners(Tensor(compact, {1, 1, 2, 2}), Winners::compact, Tensor(flat, {1, 1, 2, 2}), Winners::flat,
+                            {1, 1, 3, 3}, {.window = {2, 2}, .strides = {1, 1}});
+  EXPECT_EQ(flat, (std::vector<std::int64_t>{4, 4, 7, 8}));
 }
 
 TEST(CppError, ARunWithoutItsPointersIsRefused) {
