@@ -207,8 +207,14 @@ Timing time_sets(const std::vector<BufferSet>& sets, const Settings& settings,
   for (const BufferSet& set : sets) work(set);
   double spent = 0;
   constexpr std::size_t kMostRepetitions = 200;
-  while (own.size() < static_cast<std::size_t>(settings.least_repetitions) ||
-         (spent < settings.seconds * 1e9 && own.size() < kMostRepetitions)) {
+  const auto goes_on = [&] {
+    constexpr std::size_t kLeast = 3;
+    constexpr double kPatience = 10e9;  // a slow operator's median needs no five runs
+    if (own.size() < kLeast) return true;
+    if (own.size() < static_cast<std::size_t>(settings.least_repetitions)) return spent < kPatience;
+    return spent < settings.seconds * 1e9 && own.size() < kMostRepetitions;
+  };
+  while (goes_on()) {
     const BufferSet& a = next_set();
     own.push_back(nanoseconds([&] { work(a); }));
     spent += own.back();

@@ -121,7 +121,7 @@ std::string to_svg(const Machine& m, const std::string& commit, const std::vecto
       "\n"
       R"(<text x="12" y="20" font-size="15" font-weight="bold">Fraction of the floor (the time only to move the bytes)</text>)"
       "\n"
-      R"(<text x="12" y="38" fill="#555">{2}, {3} cores; commit {4}; logarithmic scale</text>)"
+      R"(<text x="12" y="38" fill="#555">{2}, {3} cores; commit {4}; logarithmic scale; orange: in cache (hot), blue: from memory (cold)</text>)"
       "\n",
       kLabels + kBars + 70, height, xml_text(m.cpu), m.cores, xml_text(commit));
   for (const double mark : {0.001, 0.01, 0.1, 0.5, 1.0}) {

@@ -6,6 +6,7 @@
 // and the options.
 #include "api/directml_tables.h"
 #include "api/guard.h"
+#include "core/checked.h"
 #include "core/float_mode.h"
 #include "core/tensor.h"
 #include "ops/max_pool/geometry.h"
@@ -22,8 +23,6 @@ namespace {
 
 constexpr int kLastOperatorType = DML_OPERATOR_UNFOLD;
 constexpr std::uint64_t kMostElements = 0xffffffff;
-constexpr std::int64_t kParameterLimit = std::int64_t{1} << 31;
-constexpr std::int64_t kMostTaps = (std::int64_t{1} << 32) - 2;
 
 // An enum as the number in memory, which need not be one of its enumerators.
 template <class Enum>

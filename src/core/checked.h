@@ -7,6 +7,9 @@
 
 namespace bp {
 
+// The contract's parameters are below this, so that their products with sizes stay within reach of a check.
+inline constexpr std::int64_t kParameterLimit = std::int64_t{1} << 31;
+
 using Checked = std::optional<std::int64_t>;
 
 constexpr Checked add(Checked a, Checked b) {

@@ -13,6 +13,8 @@ namespace bp {
 
 using Spatial = std::array<std::int64_t, 3>;
 
+inline constexpr std::int64_t kMostTaps = (std::int64_t{1} << 32) - 2;  // u32 numbers them, and one value is left over
+
 constexpr std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return a / b + (a % b > 0 ? 1 : 0); }
 
 struct PoolAxis {

@@ -23,9 +23,6 @@ constexpr Implementation<ConvertWinnersPlan> kConvertWinnersCpu[] = {
     {"reference", accept_all<ConvertWinnersPlan>, PlainKernel<ConvertWinnersPlan, reference::convert_winners>::make},
 };
 
-constexpr std::int64_t kParameterLimit = std::int64_t{1} << 31;
-constexpr std::int64_t kMostTaps = (std::int64_t{1} << 32) - 2;
-
 // ---- The window ----------------------------------------------------------------------------------------
 
 std::int64_t read_parameter(std::string_view op, std::string_view name, int i, const std::int64_t* values,

@@ -2,6 +2,7 @@
 // Slice: validation, plan, implementation lists.
 #include "ops/slice/slice.h"
 
+#include "core/checked.h"
 #include "core/read_struct.h"
 
 namespace bp {
@@ -15,8 +16,6 @@ constexpr Implementation<SliceGradPlan> kSliceGradCpu[] = {
     {"reference", accept_all<SliceGradPlan>, PlainKernel<SliceGradPlan, reference::slice_grad>::make},
 };
 
-constexpr std::int64_t kStrideLimit = std::int64_t{1} << 31;
-
 void require_window(std::string_view op, int i, const SliceAxis& axis, std::int64_t whole) {
   if (axis.offset < 0) invalid("{}: offsets: axis {}: is {}, expected 0 or more", op, i, axis.offset);
   const std::int64_t least = whole == 0 ? 0 : 1;
@@ -29,7 +28,7 @@ void require_window(std::string_view op, int i, const SliceAxis& axis, std::int6
     invalid("{}: sizes: axis {}: the window [{}, {} + {}) leaves the axis, expected offset + size <= {}", op, i,
             axis.offset, axis.offset, axis.size, whole);
   }
-  if (axis.stride == 0 || axis.stride <= -kStrideLimit || axis.stride >= kStrideLimit) {
+  if (axis.stride == 0 || axis.stride <= -kParameterLimit || axis.stride >= kParameterLimit) {
     invalid("{}: strides: axis {}: is {}, expected a number other than 0 between -2^31 and 2^31", op, i, axis.stride);
   }
 }
