@@ -33,7 +33,7 @@ test: build ## all tests, and the named problems under ASan and UBSan
 	@scripts/ctest.sh asan $(JOBS) -R 'Directml|Cpp|Max|Relu|Resample|Slice|Sharing|Pool|Create|Run|Winners'
 
 .PHONY: test-full
-test-full: test ## the long ones too: all 2^32 conversions, a million random problems, every test under ASan and TSan
+test-full: test ## the long ones too: all 2^32 conversions, a million random problems, TSan; recorded
 	@scripts/test_full.sh $(JOBS)
 
 PREFIX ?= /usr/local
