@@ -138,7 +138,7 @@ void fill_inputs(const tools::Problem& problem, std::int32_t dtype, const tools:
 // The same problem with one image and a few channels, where those are not part of the question: small enough for the
 // oracle.
 tools::Problem shrunk(tools::Problem p) {
-  const bool slices = p.kind == BP_SLICE || p.kind == BP_SLICE_GRAD;
+  const bool slices = tools::is_slice(p.kind);
   const auto shrink = [&](std::size_t axis, std::int64_t size) {
     if (axis >= p.x_shape.size() || p.x_shape[axis] != p.y_shape[axis] || p.x_shape[axis] <= size) return;
     p.x_shape[axis] = p.y_shape[axis] = size;

@@ -66,8 +66,8 @@ std::vector<Problem> selected(const BenchArguments& a, std::optional<std::int32_
 
 // Channels-last is a question where there are channels: poolings and resamplings of rank 4 and 5.
 std::vector<Problem> in_layouts(const Problem& problem, const std::string& layout) {
-  const bool has_layouts = problem.rank() >= 4 && problem.rank() <= 5 && problem.kind != BP_SLICE &&
-                           problem.kind != BP_SLICE_GRAD && problem.kind != BP_RELU && problem.kind != BP_RELU_GRAD;
+  const bool has_layouts =
+      problem.rank() >= 4 && problem.rank() <= 5 && (is_pooling(problem.kind) || is_resample(problem.kind));
   std::vector<Problem> result;
   if (layout != "nhwc" || !has_layouts) result.push_back(problem);
   if (layout != "nchw" && has_layouts && !problem.nhwc) {

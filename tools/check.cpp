@@ -238,7 +238,7 @@ std::string check_problem(const Problem& problem, std::int32_t dtype, const bp_o
   back.loaded_inputs(values);
   if (const std::string wrong = back.run(expected, std::nullopt); !wrong.empty()) return wrong + " (second run)";
 
-  if (problem.kind != BP_RELU && problem.kind != BP_RELU_GRAD) return {};
+  if (!is_elementwise(problem.kind)) return {};
   for (std::size_t i = 0; i < specs.inputs.size(); ++i) {
     if (!same_view(specs.inputs[i], specs.outputs[0])) continue;
     Trial in_place(op, specs, Buffer::Against::back, std::byte{0x3c});

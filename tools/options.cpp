@@ -130,8 +130,7 @@ class Adder {
 void add_layout(Adder& add, Problem& p) {
   const bool forward = p.kind == BP_RELU || p.kind == BP_MAX_POOL || p.kind == BP_RESAMPLE || p.kind == BP_SLICE;
   const bool converts = p.kind == BP_CONVERT_WINNERS;
-  const bool reads_x = forward || p.kind == BP_RELU_GRAD || p.kind == BP_MAX_POOL_GRAD;
-  if (reads_x) add.ints("--x-strides", p.x_strides, "strides of x in elements (default: packed)");
+  if (reads_x(p.kind)) add.ints("--x-strides", p.x_strides, "strides of x in elements (default: packed)");
   if (forward) add.ints("--y-strides", p.y_strides, "strides of y");
   if (!forward && !converts) add.ints("--dy-strides", p.dy_strides, "strides of dy");
   if (!forward && !converts) add.ints("--dx-strides", p.dx_strides, "strides of dx");
@@ -220,15 +219,15 @@ void add_parameter_options(CLI::App& command, Problem& p) {
     add.choice<std::int32_t>("--nan", p.nan, {{"zero", BP_NAN_ZERO}, {"pass", BP_NAN_PASS}},
                              "what a NaN in x does to dy (default zero)");
   }
-  if (p.kind == BP_MAX_POOL || p.kind == BP_MAX_POOL_GRAD || p.kind == BP_CONVERT_WINNERS) add_pooling(add, p);
-  if (p.kind == BP_RESAMPLE || p.kind == BP_RESAMPLE_GRAD) add_resample(add, p);
-  if (p.kind == BP_SLICE || p.kind == BP_SLICE_GRAD) add_slice(add, p);
+  if (is_pooling(p.kind)) add_pooling(add, p);
+  if (is_resample(p.kind)) add_resample(add, p);
+  if (is_slice(p.kind)) add_slice(add, p);
 }
 
 void add_problem_options(CLI::App& command, Problem& p) {
   Adder add(command);
   add.ints("--x-shape", p.x_shape, "sizes of x (and dx)");
-  if (p.kind != BP_RELU && p.kind != BP_RELU_GRAD) add.ints("--y-shape", p.y_shape, "sizes of y (and dy)");
+  if (!is_elementwise(p.kind)) add.ints("--y-shape", p.y_shape, "sizes of y (and dy)");
   add.function("--dtype", "data types (default: all the operator takes)", "T,T,...", [&p](const std::string& t) {
     p.dtypes.clear();
     for (const std::string_view part : split(t, ',')) p.dtypes.push_back(parse_dtype("--dtype", part));

@@ -12,6 +12,7 @@
 #include <array>
 #include <cmath>
 #include <limits>
+#include <stdexcept>
 
 namespace tools {
 
@@ -35,32 +36,46 @@ constexpr std::array<DTypeName, 12> kDTypes{{{BP_F64, "f64", 8},
                                              {BP_U16, "u16", 2},
                                              {BP_U8, "u8", 1}}};
 
-constexpr std::array<std::string_view, 9> kOperators{"relu",          "relu-grad",  "max-pool",
-                                                     "max-pool-grad", "resample",   "resample-grad",
-                                                     "slice",         "slice-grad", "convert-winners"};
+struct OperatorName {
+  std::int32_t kind;
+  std::string_view name;
+  std::string_view help;
+};
+constexpr auto kOperators = std::to_array<OperatorName>({
+    {BP_RELU, "relu", "y = x > 0 ? x : 0"},
+    {BP_RELU_GRAD, "relu-grad", "dx = x > 0 ? dy : 0"},
+    {BP_MAX_POOL, "max-pool", "the greatest value of each window, and its winner"},
+    {BP_MAX_POOL_GRAD, "max-pool-grad", "each dy to its window's winner, recomputed or stored"},
+    {BP_RESAMPLE, "resample", "nearest or linear resampling of any axes"},
+    {BP_RESAMPLE_GRAD, "resample-grad", "the exact adjoint of resample"},
+    {BP_SLICE, "slice", "a window of x, walked by signed strides"},
+    {BP_SLICE_GRAD, "slice-grad", "dy back in its window, zero elsewhere"},
+    {BP_CONVERT_WINNERS, "convert-winners", "stored winners from one form to another"},
+});
+static_assert([] {
+  for (std::size_t i = 0; i < kOperators.size(); ++i) {
+    if (kOperators[i].kind != static_cast<std::int32_t>(i) + BP_RELU) return false;
+  }
+  return true;
+}());
+
+const OperatorName& entry_of(std::int32_t kind) { return kOperators.at(static_cast<std::size_t>(kind - BP_RELU)); }
 
 }  // namespace
 
-std::vector<std::string_view> operator_names() { return {kOperators.begin(), kOperators.end()}; }
-std::string_view operator_name(std::int32_t kind) { return kOperators[static_cast<std::size_t>(kind - BP_RELU)]; }
+std::vector<std::string_view> operator_names() {
+  std::vector<std::string_view> names;
+  for (const OperatorName& entry : kOperators) names.push_back(entry.name);
+  return names;
+}
+std::string_view operator_name(std::int32_t kind) { return entry_of(kind).name; }
 std::optional<std::int32_t> operator_kind(std::string_view name) {
-  const auto* found = std::find(kOperators.begin(), kOperators.end(), name);
-  if (found == kOperators.end()) return std::nullopt;
-  return static_cast<std::int32_t>(found - kOperators.begin()) + BP_RELU;
+  for (const OperatorName& entry : kOperators) {
+    if (entry.name == name) return entry.kind;
+  }
+  return std::nullopt;
 }
-
-std::string operator_help(std::int32_t kind) {
-  constexpr std::array<const char*, 9> kHelp{"y = x > 0 ? x : 0",
-                                             "dx = x > 0 ? dy : 0",
-                                             "the greatest value of each window, and its winner",
-                                             "each dy to its window's winner, recomputed or stored",
-                                             "nearest or linear resampling of any axes",
-                                             "the exact adjoint of resample",
-                                             "a window of x, walked by signed strides",
-                                             "dy back in its window, zero elsewhere",
-                                             "stored winners from one form to another"};
-  return kHelp[static_cast<std::size_t>(kind - BP_RELU)];
-}
+std::string operator_help(std::int32_t kind) { return std::string(entry_of(kind).help); }
 
 std::string_view dtype_name(std::int32_t dtype) {
   for (const DTypeName& entry : kDTypes) {
@@ -92,14 +107,21 @@ const std::vector<std::int32_t>& all_dtypes() {
 
 // ---- Families ------------------------------------------------------------------------------------------
 
-namespace {
-
 bool is_pooling(std::int32_t kind) {
   return kind == BP_MAX_POOL || kind == BP_MAX_POOL_GRAD || kind == BP_CONVERT_WINNERS;
 }
 bool is_resample(std::int32_t kind) { return kind == BP_RESAMPLE || kind == BP_RESAMPLE_GRAD; }
 bool is_slice(std::int32_t kind) { return kind == BP_SLICE || kind == BP_SLICE_GRAD; }
-bool is_relu(std::int32_t kind) { return kind == BP_RELU || kind == BP_RELU_GRAD; }
+bool is_elementwise(std::int32_t kind) { return kind == BP_RELU || kind == BP_RELU_GRAD; }
+bool reads_x(std::int32_t kind) {
+  return kind == BP_RELU || kind == BP_RELU_GRAD || kind == BP_MAX_POOL || kind == BP_MAX_POOL_GRAD ||
+         kind == BP_RESAMPLE || kind == BP_SLICE;
+}
+bool reads_dy(std::int32_t kind) {
+  return kind == BP_RELU_GRAD || kind == BP_MAX_POOL_GRAD || kind == BP_RESAMPLE_GRAD || kind == BP_SLICE_GRAD;
+}
+
+namespace {
 
 // ---- Completion ----------------------------------------------------------------------------------------
 
@@ -226,10 +248,11 @@ void require_sensible_winners(const Problem& p) {
 
 void complete(Problem& p) {
   if (p.x_shape.empty()) throw UsageError("--x-shape: is missing");
-  if (is_relu(p.kind)) p.y_shape = p.x_shape;
+  if (is_elementwise(p.kind)) p.y_shape = p.x_shape;
   if (is_pooling(p.kind)) complete_pooling(p);
   if (is_resample(p.kind)) complete_resample(p);
   if (is_slice(p.kind)) complete_slice(p);
+  if (p.y_shape.empty()) throw std::logic_error(fmt::format("complete: no family takes kind {}", p.kind));
   if (p.y_shape.size() != p.x_shape.size()) {
     throw UsageError(
         fmt::format("the sizes of y (dy) have rank {}, expected {} (that of x)", p.y_shape.size(), p.rank()));
@@ -314,8 +337,11 @@ Tensors tensors(const Problem& p, std::int32_t dtype) {
       to.name = "to";
       return {{spec(p, "from", dtype, p.y_shape, p.dy_strides)}, {to}};
     }
-    default:
+    case BP_RESAMPLE_GRAD:
+    case BP_SLICE_GRAD:
       return {{dy()}, {dx()}};
+    default:
+      throw std::logic_error(fmt::format("tensors: unknown kind {}", p.kind));
   }
 }
 
@@ -409,11 +435,13 @@ CreateResult try_create(const Problem& p, const Tensors& t, const CreateOptions&
       const bp_slice_grad_desc desc{sizeof desc, input(0), output(0), &slice};
       return finish(p, &desc, options);
     }
-    default: {
+    case BP_CONVERT_WINNERS: {
       const bp_convert_winners_desc desc{sizeof desc, input(0),       output(0), p.x_shape.data(),
                                          &window,     p.winners_from, p.winners};
       return finish(p, &desc, options);
     }
+    default:
+      throw std::logic_error(fmt::format("try_create: unknown kind {}", p.kind));
   }
 }
 

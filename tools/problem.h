@@ -79,6 +79,15 @@ std::string_view operator_name(std::int32_t kind);
 std::optional<std::int32_t> operator_kind(std::string_view name);
 std::string operator_help(std::int32_t kind);  // one line
 
+// What an operator is like, said once for every command. Elementwise: y has the shape of x, and an output may be an
+// input.
+bool is_pooling(std::int32_t kind);
+bool is_resample(std::int32_t kind);
+bool is_slice(std::int32_t kind);
+bool is_elementwise(std::int32_t kind);
+bool reads_x(std::int32_t kind);
+bool reads_dy(std::int32_t kind);
+
 std::string_view dtype_name(std::int32_t dtype);
 std::int32_t dtype_from_name(std::string_view name);  // throws UsageError
 std::size_t dtype_size(std::int32_t dtype);

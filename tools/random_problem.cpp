@@ -15,16 +15,16 @@ namespace {
 class Generator {
  public:
   Generator(std::uint64_t number, std::int32_t kind) : random_(number * 0x9e3779b97f4a7c15u + 77) {
-    kind_ = kind != 0 ? kind : static_cast<std::int32_t>(below(9)) + BP_RELU;
+    kind_ = kind != 0 ? kind : static_cast<std::int32_t>(below(operator_names().size())) + BP_RELU;
     line_ = operator_name(kind_);
     seed_ = number;
   }
 
   std::string line() {
-    if (kind_ == BP_RELU || kind_ == BP_RELU_GRAD) relu();
-    if (kind_ == BP_MAX_POOL || kind_ == BP_MAX_POOL_GRAD || kind_ == BP_CONVERT_WINNERS) pool();
-    if (kind_ == BP_RESAMPLE || kind_ == BP_RESAMPLE_GRAD) resample();
-    if (kind_ == BP_SLICE || kind_ == BP_SLICE_GRAD) slice();
+    if (is_elementwise(kind_)) relu();
+    if (is_pooling(kind_)) pool();
+    if (is_resample(kind_)) resample();
+    if (is_slice(kind_)) slice();
     add("--seed", fmt::format("{}", seed_));
     return line_;
   }

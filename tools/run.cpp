@@ -26,13 +26,6 @@ struct RunArguments {
 
 // ---- What the options and files say --------------------------------------------------------------------
 
-bool reads_x(std::int32_t kind) {
-  return kind == BP_RELU || kind == BP_RELU_GRAD || kind == BP_MAX_POOL || kind == BP_MAX_POOL_GRAD ||
-         kind == BP_RESAMPLE || kind == BP_SLICE;
-}
-bool reads_dy(std::int32_t kind) {
-  return kind == BP_RELU_GRAD || kind == BP_MAX_POOL_GRAD || kind == BP_RESAMPLE_GRAD || kind == BP_SLICE_GRAD;
-}
 bool reads_winners(std::int32_t kind) { return kind == BP_MAX_POOL_GRAD || kind == BP_CONVERT_WINNERS; }
 
 struct Files {

@@ -134,7 +134,10 @@ bp_status bp_operator_create(int32_t kind, const void* desc, bp_device device, c
       const auto described = bp::read_struct<typename Op::Desc>(Op::kName, "desc", desc);
       created = bp::create<Op>(described, device, settings, choice);
     });
-    if (!known) bp::invalid("operator: kind is {}, expected a bp_operator_kind (1 to 9)", kind);
+    if (!known) {
+      bp::invalid("operator: kind is {}, expected a bp_operator_kind (1 to {})", kind,
+                  bp::count_of(bp::AllOperators{}));
+    }
     if (bp::verbose::enabled()) bp::verbose::created(*created, bp::verbose::Clock::now() - start);
     *op = created.release();
   });

@@ -12,6 +12,11 @@ namespace bp {
 using AllOperators =
     TypeList<Relu, ReluGrad, MaxPool, MaxPoolGrad, Resample, ResampleGrad, Slice, SliceGrad, ConvertWinners>;
 
+template <class... Ops>
+constexpr std::size_t count_of(TypeList<Ops...>) {
+  return sizeof...(Ops);
+}
+
 // Calls f<Op>() for the operator of this kind; false when there is none.
 template <class... Ops, class F>
 bool visit_operator(TypeList<Ops...>, std::int32_t kind, F&& f) {
