@@ -138,7 +138,7 @@ void move_bytes(std::span<const std::span<const std::byte>> inputs, std::span<co
     for (const auto& buffer : inputs) most = std::max(most, buffer.size());
     for (const auto& buffer : outputs) most = std::max(most, buffer.size());
     // Steps small enough to stay in the first cache between reading and writing.
-    constexpr std::size_t kStep = 16 * 1024;
+    constexpr std::size_t kStep = std::size_t{16} * 1024;
     const auto n = static_cast<std::size_t>(threads);
     const std::size_t steps = most / n / kStep + 1;
     std::uint64_t all = 0;

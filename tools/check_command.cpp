@@ -18,8 +18,9 @@
 #include <map>
 #include <memory>
 
-extern "C" __attribute__((weak)) void __sanitizer_set_death_callback(
-    void (*callback)());  // NOLINT: the sanitizers' name
+// The sanitizers' own name; null where none is linked in.
+// NOLINTNEXTLINE
+extern "C" __attribute__((weak)) void __sanitizer_set_death_callback(void (*callback)());
 
 namespace tools {
 
