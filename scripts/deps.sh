@@ -4,7 +4,7 @@
 set -euo pipefail
 
 declare -A groups=(
-  [build]="g++ make cmake ninja-build libfmt-dev libhwy-dev libcli11-dev libgtest-dev pkg-config"
+  [build]="g++ make cmake ninja-build libfmt-dev libhwy-dev libtbb-dev libcli11-dev libgtest-dev pkg-config"
   [lint]="clang-format-16 clang-tidy-16"
 )
 group=${1:?usage: deps.sh build|lint}

@@ -5,47 +5,45 @@
 
 #include <hwy/targets.h>
 
-#include <cstdint>
 #include <cstdlib>
 #include <string_view>
-#include <vector>
 
 namespace bp {
 
 namespace {
 
 // Highway numbers its sets so that a better one has a lower bit.
-std::vector<std::string_view> best_first() {
-  std::vector<std::string_view> names;
-  for (std::int64_t bits = hwy::SupportedTargets(); bits != 0; bits &= bits - 1) {
-    names.emplace_back(hwy::TargetName(bits & -bits));
-  }
-  return names;
-}
+std::int64_t best(std::int64_t bits) { return bits & -bits; }
+std::int64_t without_best(std::int64_t bits) { return bits & (bits - 1); }
 
-std::string join(const std::vector<std::string_view>& names, std::size_t from) {
+std::string names(std::int64_t bits) {
   std::string text;
-  for (std::size_t i = from; i < names.size(); ++i) {
-    if (i > from) text += ',';
-    text += names[i];
+  for (; bits != 0; bits = without_best(bits)) {
+    if (!text.empty()) text += ',';
+    text += hwy::TargetName(best(bits));
   }
   return text;
 }
 
-std::string allowed() {
-  const std::vector<std::string_view> names = best_first();
+std::int64_t allowed() {
+  const std::int64_t all = hwy::SupportedTargets() & HWY_TARGETS;
   const char* limit = std::getenv("BACKPASS_MAX_ISA");
-  if (limit == nullptr || *limit == '\0') return join(names, 0);
-  for (std::size_t i = 0; i < names.size(); ++i) {
-    if (names[i] == limit) return join(names, i);
+  if (limit == nullptr || *limit == '\0') return all;
+  for (std::int64_t bits = all; bits != 0; bits = without_best(bits)) {
+    if (hwy::TargetName(best(bits)) == std::string_view(limit)) return bits;
   }
-  invalid("BACKPASS_MAX_ISA: is '{}', expected one of {}", limit, join(names, 0));
+  invalid("BACKPASS_MAX_ISA: is '{}', expected one of {}", limit, names(all));
 }
 
 }  // namespace
 
+std::int64_t instruction_set_bits() {
+  static const std::int64_t bits = allowed();
+  return bits;
+}
+
 const std::string& instruction_sets() {
-  static const std::string sets = allowed();
+  static const std::string sets = names(instruction_set_bits());
   return sets;
 }
 

@@ -10,9 +10,11 @@ namespace {
 
 // Best first; the last takes everything that validation accepts.
 constexpr Implementation<ReluPlan> kReluCpu[] = {
+    {"simd", accept_all<ReluPlan>, cpu::make_relu},
     {"reference", accept_all<ReluPlan>, PlainKernel<ReluPlan, reference::relu>::make},
 };
 constexpr Implementation<ReluGradPlan> kReluGradCpu[] = {
+    {"simd", accept_all<ReluGradPlan>, cpu::make_relu_grad},
     {"reference", accept_all<ReluGradPlan>, PlainKernel<ReluGradPlan, reference::relu_grad>::make},
 };
 

@@ -52,4 +52,9 @@ void relu(const ReluPlan& plan, const Bindings& bindings);
 void relu_grad(const ReluGradPlan& plan, const Bindings& bindings);
 }  // namespace reference
 
+namespace cpu {
+std::unique_ptr<Kernel> make_relu(std::shared_ptr<const ReluPlan> plan, const Settings& settings);
+std::unique_ptr<Kernel> make_relu_grad(std::shared_ptr<const ReluGradPlan> plan, const Settings& settings);
+}  // namespace cpu
+
 }  // namespace bp

@@ -1,0 +1,213 @@
+// SPDX-License-Identifier: Apache-2.0
+// Vectors of accumulators: loaded from any type, stored in any type, whole runs at a time. Compiled once for each
+// instruction set, so it is included like Highway's own "-inl.h" headers, after foreach_target.h.
+//
+// The bits are those of core/dtype.h: widening is exact, narrowing rounds once to nearest even, keeps subnormals and
+// saturates integers. What an instruction set has of its own is used only where it does just that.
+
+#if defined(BP_BACKENDS_CPU_SIMD_INL_H) == defined(HWY_TARGET_TOGGLE)
+#ifdef BP_BACKENDS_CPU_SIMD_INL_H
+#undef BP_BACKENDS_CPU_SIMD_INL_H
+#else
+#define BP_BACKENDS_CPU_SIMD_INL_H
+#endif
+
+#include "core/dtype.h"
+
+#include <hwy/cache_control.h>
+#include <hwy/highway.h>
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <type_traits>
+
+HWY_BEFORE_NAMESPACE();
+namespace bp::cpu::HWY_NAMESPACE {
+
+namespace hn = hwy::HWY_NAMESPACE;
+
+// All the lanes of a register hold accumulators; narrower types fill a part of one.
+template <class A>
+using Lanes = hn::ScalableTag<A>;
+
+// Scratch rows have room for one vector beyond their end, so that loops over scratch need no tails.
+inline constexpr std::int64_t kSlack = 64;
+
+template <class D>
+HWY_INLINE std::int64_t lanes(D d) {
+  return static_cast<std::int64_t>(hn::Lanes(d));
+}
+
+// ---- One vector ------------------------------------------------------------------------------------------
+
+// The accumulators of lanes(d) elements at p.
+template <class D, class T>
+HWY_INLINE hn::Vec<D> load(D d, const T* p) {
+  using A = hn::TFromD<D>;
+  if constexpr (std::is_same_v<T, A>) {
+    return hn::LoadU(d, p);
+  } else if constexpr (std::is_same_v<T, f16>) {
+    const hn::Rebind<hwy::float16_t, D> narrow_d;
+    return hn::PromoteTo(d, hn::LoadU(narrow_d, reinterpret_cast<const hwy::float16_t*>(p)));
+  } else if constexpr (std::is_same_v<T, bf16>) {
+    const hn::Rebind<std::uint16_t, D> narrow_d;
+    const hn::Rebind<std::uint32_t, D> bits_d;
+    const auto bits = hn::PromoteTo(bits_d, hn::LoadU(narrow_d, reinterpret_cast<const std::uint16_t*>(p)));
+    return hn::BitCast(d, hn::ShiftLeft<16>(bits));
+  } else {
+    static_assert(sizeof(T) == 1);
+    const hn::Rebind<T, D> narrow_d;
+    const hn::Rebind<std::int32_t, D> wide_d;
+    return hn::ConvertTo(d, hn::PromoteTo(wide_d, hn::LoadU(narrow_d, p)));
+  }
+}
+
+// The bits of f16, in lanes of 32, for sets that have no instruction for it.
+template <class D, class V>
+HWY_INLINE auto f16_bits(D d, V v) {
+  const hn::RebindToUnsigned<D> u;
+  const hn::RebindToSigned<D> i;
+  const auto all = hn::BitCast(u, v);
+  const auto sign = hn::And(all, hn::Set(u, 0x80000000u));
+  const auto magnitude = hn::Xor(all, sign);
+  const auto signed_magnitude = hn::BitCast(i, magnitude);
+  // Normal: the exponent moves down by 112, and just under half a unit, and the odd bit, round to nearest even.
+  const auto odd = hn::And(hn::ShiftRight<13>(magnitude), hn::Set(u, 1u));
+  const auto normal = hn::ShiftRight<13>(hn::Add(hn::Add(magnitude, hn::Set(u, 0xc8000fffu)), odd));
+  // Subnormal: adding 0.5 leaves the result in the lowest bits, rounded by the addition.
+  const auto shifted = hn::Add(hn::BitCast(d, magnitude), hn::Set(d, 0.5f));
+  const auto subnormal = hn::Sub(hn::BitCast(u, shifted), hn::Set(u, 0x3f000000u));
+  const auto is_subnormal = hn::Lt(signed_magnitude, hn::Set(i, 0x38800000));
+  const auto is_large = hn::Gt(signed_magnitude, hn::Set(i, 0x477fffff));
+  const auto is_nan = hn::Gt(signed_magnitude, hn::Set(i, 0x7f800000));
+  const auto large = hn::IfThenElse(hn::RebindMask(u, is_nan), hn::Set(u, 0x7e00u), hn::Set(u, 0x7c00u));
+  const auto finite = hn::IfThenElse(hn::RebindMask(u, is_subnormal), subnormal, normal);
+  return hn::Or(hn::IfThenElse(hn::RebindMask(u, is_large), large, finite), hn::ShiftRight<16>(sign));
+}
+
+template <class D, class V>
+HWY_INLINE auto bf16_bits(D d, V v) {
+  const hn::RebindToUnsigned<D> u;
+  const auto all = hn::BitCast(u, v);
+  const auto odd = hn::And(hn::ShiftRight<16>(all), hn::Set(u, 1u));
+  const auto rounded = hn::ShiftRight<16>(hn::Add(hn::Add(all, hn::Set(u, 0x7fffu)), odd));
+  const auto quiet = hn::Or(hn::ShiftRight<16>(all), hn::Set(u, 0x40u));
+  return hn::IfThenElse(hn::RebindMask(u, hn::IsNaN(v)), quiet, rounded);
+}
+
+// lanes(d) accumulators as elements of T; the one rounding.
+template <class T, class D, class V>
+HWY_INLINE auto narrowed(D d, V v) {
+  using A = hn::TFromD<D>;
+  if constexpr (std::is_same_v<T, A>) {
+    return v;
+  } else if constexpr (std::is_same_v<T, f16> || std::is_same_v<T, bf16>) {
+    const hn::Rebind<std::uint16_t, D> narrow_d;
+    const hn::RebindToSigned<D> i;
+    if constexpr (std::is_same_v<T, bf16>) {
+      return hn::DemoteTo(narrow_d, hn::BitCast(i, bf16_bits(d, v)));
+    } else {
+#if HWY_TARGET == HWY_AVX2 || HWY_TARGET == HWY_AVX3 || HWY_ARCH_ARM_A64
+      const hn::Rebind<hwy::float16_t, D> half_d;
+      return hn::BitCast(narrow_d, hn::DemoteTo(half_d, v));
+#else
+      return hn::DemoteTo(narrow_d, hn::BitCast(i, f16_bits(d, v)));
+#endif
+    }
+  } else {
+    static_assert(sizeof(T) == 1);
+    const hn::Rebind<T, D> narrow_d;
+    const auto number = hn::IfThenZeroElse(hn::IsNaN(v), v);
+    const auto least = hn::Set(d, static_cast<A>(std::numeric_limits<T>::min()));
+    const auto most = hn::Set(d, static_cast<A>(std::numeric_limits<T>::max()));
+    return hn::DemoteTo(narrow_d, hn::NearestInt(hn::Min(hn::Max(number, least), most)));
+  }
+}
+
+// What Highway calls the elements of `narrowed`.
+template <class T>
+using Stored = std::conditional_t<std::is_same_v<T, f16> || std::is_same_v<T, bf16>, std::uint16_t, T>;
+
+template <class T, class D, class V>
+HWY_INLINE void store(D d, V v, T* p) {
+  const hn::Rebind<Stored<T>, D> narrow_d;
+  hn::StoreU(narrowed<T>(d, v), narrow_d, reinterpret_cast<Stored<T>*>(p));
+}
+
+// Past the cache; p is aligned to the bytes written.
+template <class T, class D, class V>
+HWY_INLINE void stream(D d, V v, T* p) {
+  const hn::Rebind<Stored<T>, D> narrow_d;
+  hn::Stream(narrowed<T>(d, v), narrow_d, reinterpret_cast<Stored<T>*>(p));
+}
+
+// ---- Tails -----------------------------------------------------------------------------------------------
+
+// The first n < lanes(d) elements at p; the rest of the vector is zero.
+template <class D, class T>
+HWY_INLINE hn::Vec<D> load_first(D d, const T* p, std::int64_t n) {
+  alignas(64) T buffer[hn::MaxLanes(D())] = {};
+  std::memcpy(buffer, p, static_cast<std::size_t>(n) * sizeof(T));
+  return load(d, buffer);
+}
+
+template <class T, class D, class V>
+HWY_INLINE void store_first(D d, V v, T* p, std::int64_t n) {
+  alignas(64) T buffer[hn::MaxLanes(D())];
+  store(d, v, buffer);
+  std::memcpy(p, buffer, static_cast<std::size_t>(n) * sizeof(T));
+}
+
+// ---- Runs ------------------------------------------------------------------------------------------------
+
+// n elements, `stride` apart, as accumulators in scratch. Of a contiguous run `readable` >= n elements may be read, and
+// up to a vector beyond n may be written.
+template <class T>
+HWY_INLINE void import_run(const T* from, std::int64_t stride, std::int64_t n, std::int64_t readable, Acc<T>* to) {
+  const Lanes<Acc<T>> d;
+  if (stride != 1) {
+    for (std::int64_t i = 0; i < n; ++i) to[i] = static_cast<Acc<T>>(widen(from[i * stride]));
+    return;
+  }
+  std::int64_t i = 0;
+  for (; i < n && i + lanes(d) <= readable; i += lanes(d)) hn::StoreU(load(d, from + i), d, to + i);
+  if (i < n) hn::StoreU(load_first(d, from + i, n - i), d, to + i);
+}
+
+// How many elements lie before the next border of `bytes`.
+template <class T>
+HWY_INLINE std::int64_t elements_to_border(const T* p, std::size_t bytes) {
+  const auto beyond = reinterpret_cast<std::uintptr_t>(p) % bytes;
+  return beyond == 0 ? 0 : static_cast<std::int64_t>((bytes - beyond) / sizeof(T));
+}
+
+// n accumulators as elements, `stride` apart. Past the cache whole lines are streamed; what lies on the lines at both
+// ends, which may be a neighbour's too, is stored as usual.
+template <class T>
+HWY_INLINE void export_run(const Acc<T>* from, T* to, std::int64_t stride, std::int64_t n, bool past_cache) {
+  const Lanes<Acc<T>> d;
+  if (stride != 1) {
+    for (std::int64_t i = 0; i < n; ++i) to[i * stride] = narrow<T>(from[i]);
+    return;
+  }
+  std::int64_t i = 0;
+  if (past_cache) {
+    constexpr std::int64_t kLine = 64 / sizeof(T);
+    const std::int64_t head = std::min(n, elements_to_border(to, 64));
+    if (n - head >= kLine) {
+      for (; i + lanes(d) <= head; i += lanes(d)) store(d, hn::LoadU(d, from + i), to + i);
+      if (i < head) store_first(d, hn::LoadU(d, from + i), to + i, head - i);
+      const std::int64_t end = head + (n - head) / kLine * kLine;
+      for (i = head; i + lanes(d) <= end; i += lanes(d)) stream(d, hn::LoadU(d, from + i), to + i);
+    }
+  }
+  for (; i + lanes(d) <= n; i += lanes(d)) store(d, hn::LoadU(d, from + i), to + i);
+  if (i < n) store_first(d, hn::LoadU(d, from + i), to + i, n - i);
+}
+
+}  // namespace bp::cpu::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#endif  // BP_BACKENDS_CPU_SIMD_INL_H
