@@ -5,7 +5,7 @@ include(CMakePackageConfigHelpers)
 
 # What a static library leaves to its user, as the linker names it: C does not link the libraries of C++ by itself.
 function(backpass_private_libs result)
-  set(libs -lhwy)
+  set(libs -lhwy -ltbb)
   foreach(name IN LISTS CMAKE_CXX_IMPLICIT_LINK_LIBRARIES)
     if(name MATCHES "^(stdc\\+\\+|c\\+\\+.*|m)$")
       list(APPEND libs -l${name})
@@ -37,7 +37,7 @@ function(backpass_configure_pc)
   backpass_pc_folder(pc_includedir ${CMAKE_INSTALL_INCLUDEDIR})
   set(pc_extra "")
   if(NOT BUILD_SHARED_LIBS)
-    # Not Requires.private: that would give Highway's definitions to everyone who asks for --cflags.
+    # Not Requires.private: that would give the definitions of Highway and TBB to everyone who asks for --cflags.
     backpass_private_libs(libs)
     set(pc_cflags " -DBP_STATIC")
     set(pc_extra "Libs.private: ${libs}\n")
@@ -56,7 +56,8 @@ install(EXPORT backpassTargets NAMESPACE backpass:: DESTINATION ${package_dir})
 
 configure_package_config_file(${PROJECT_SOURCE_DIR}/cmake/backpassConfig.cmake.in backpassConfig.cmake
                               INSTALL_DESTINATION ${package_dir} NO_SET_AND_CHECK_MACRO)
-write_basic_package_version_file(backpassConfigVersion.cmake COMPATIBILITY SameMajorVersion)
+# Before 1.0 a minor version may change anything.
+write_basic_package_version_file(backpassConfigVersion.cmake COMPATIBILITY SameMinorVersion)
 install(FILES ${CMAKE_CURRENT_BINARY_DIR}/backpassConfig.cmake ${CMAKE_CURRENT_BINARY_DIR}/backpassConfigVersion.cmake
         DESTINATION ${package_dir})
 
