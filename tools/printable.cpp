@@ -47,4 +47,13 @@ std::string printable(std::string_view text) {
   return result;
 }
 
+std::string shortened(std::string_view text) {
+  constexpr std::size_t longest = 60;
+  return text.size() <= longest ? printable(text) : printable(text.substr(0, longest)) + "...";
+}
+
+std::string counted(std::uint64_t count, std::string_view one, std::string_view many) {
+  return fmt::format("{} {}", count, count == 1 ? one : many);
+}
+
 }  // namespace tools
