@@ -31,25 +31,18 @@ struct DmlTensor {
   DmlTensor& operator=(const DmlTensor&) = delete;
 };
 
-// Creates, runs and destroys an operator given as a DirectML desc.
+// Creates and runs an operator given as a DirectML desc.
 inline void run_dml(DML_OPERATOR_TYPE type, const void* operator_desc, std::initializer_list<const void*> inputs,
                     std::initializer_list<void*> outputs) {
   const DML_OPERATOR_DESC desc = {type, operator_desc};
-  bp_operator* op = nullptr;
-  if (bp_dml_create_operator(&desc, DML_FEATURE_LEVEL_6_4, {BP_DEVICE_CPU, 0}, &op) != S_OK) {
+  bp_operator* created = nullptr;
+  if (bp_dml_create_operator(&desc, DML_FEATURE_LEVEL_6_4, {BP_DEVICE_CPU, 0}, &created) != S_OK) {
     std::fprintf(stderr, "%s\n", bp_last_error());
     std::exit(1);
   }
-  std::size_t workspace_size = 0;
-  bp_operator_workspace_size(op, &workspace_size);
-  std::vector<std::max_align_t> workspace(workspace_size / sizeof(std::max_align_t) + 1);
-  const bp_status status =
-      bp_operator_run(op, inputs.begin(), inputs.size(), outputs.begin(), outputs.size(), workspace.data(), nullptr);
-  bp_operator_destroy(op);
-  if (status != BP_OK) {
-    std::fprintf(stderr, "%s\n", bp_last_error());
-    std::exit(1);
-  }
+  const backpass::Operator op = backpass::Operator::adopt(created);  // which destroys it
+  std::vector<std::max_align_t> workspace(op.workspace_size() / sizeof(std::max_align_t) + 1);
+  op.run(inputs, outputs, workspace.data());
 }
 
 // Prints a matrix as the documents do; false when it is not what the document says.

@@ -458,17 +458,16 @@ TEST(CppTensor, EveryElementTypeHasItsDType) {
 }
 
 TEST(CppTensor, MustHaveAsManyElementsAsItsSizesSay) {
-  EXPECT_EQ(thrown([] {
-              Tensor(kX, {1, 1, 3, 2});
-            }),
-            invalid("tensor: has 9 elements, expected the product of its sizes"));
-  EXPECT_EQ(thrown([] { Tensor(kX, {10}); }), invalid("tensor: has 9 elements, expected the product of its sizes"));
+  const Floats one(1), none;
+  const auto made = [](const Floats& range, const Dims& sizes) { return thrown([&] { Tensor(range, sizes); }); };
+  EXPECT_EQ(made(kX, {1, 1, 3, 2}),
+            invalid("tensor: the range has 9 elements, expected the product of the sizes 1,1,3,2"));
+  EXPECT_EQ(made(kX, {10}), invalid("tensor: the range has 9 elements, expected the product of the sizes 10"));
+  EXPECT_EQ(made(kX, {9, 0}), invalid("tensor: the range has 9 elements, expected the product of the sizes 9,0"));
+  EXPECT_EQ(made(one, {2, 3}), invalid("tensor: the range has 1 element, expected the product of the sizes 2,3"));
   // 2^64 elements are not 0 of them.
-  const std::vector<float> none;
-  EXPECT_EQ(thrown([&] {
-              Tensor(none, {std::int64_t{1} << 62, 4});
-            }),
-            invalid("tensor: has 0 elements, expected the product of its sizes"));
+  EXPECT_EQ(made(none, {std::int64_t{1} << 62, 4}),
+            invalid("tensor: the range has 0 elements, expected the product of the sizes 4611686018427387904,4"));
   EXPECT_NO_THROW(Tensor(none, {3, 0, 2}));
 }
 
@@ -566,15 +565,22 @@ TEST(CppError, ListsOfTheWrongLengthAreRefused) {
     change(grad);
     return refusal(grad);
   };
-  EXPECT_EQ(with([](MaxPoolGrad& g) { g.window.strides = {1}; }), invalid("window strides: has 1 entry, expected 2"));
+  EXPECT_EQ(with([](MaxPoolGrad& g) { g.window.strides = {1}; }),
+            invalid("max_pool_grad: strides: has 1 entry, expected 2"));
   EXPECT_EQ(with([](MaxPoolGrad& g) {
               g.window.start_padding = {0, 0, 0};
             }),
-            invalid("start_padding: has 3 entries, expected 2"));
-  EXPECT_EQ(with([](MaxPoolGrad& g) { g.window.end_padding = {0}; }), invalid("end_padding: has 1 entry, expected 2"));
-  EXPECT_EQ(with([](MaxPoolGrad& g) { g.window.dilations = {1}; }), invalid("dilations: has 1 entry, expected 2"));
-  EXPECT_EQ(with([](MaxPoolGrad& g) { g.dy.strides = {2, 1}; }), invalid("strides: has 2 entries, expected 4"));
-  EXPECT_EQ(with([](MaxPoolGrad& g) { g.x->strides = {1}; }), invalid("strides: has 1 entry, expected 4"));
+            invalid("max_pool_grad: start_padding: has 3 entries, expected 2"));
+  EXPECT_EQ(with([](MaxPoolGrad& g) { g.window.end_padding = {0}; }),
+            invalid("max_pool_grad: end_padding: has 1 entry, expected 2"));
+  EXPECT_EQ(with([](MaxPoolGrad& g) { g.window.dilations = {1}; }),
+            invalid("max_pool_grad: dilations: has 1 entry, expected 2"));
+  EXPECT_EQ(with([](MaxPoolGrad& g) {
+              g.dy.strides = {2, 1};
+            }),
+            invalid("max_pool_grad: dy: strides has 2 entries, expected 4"));
+  EXPECT_EQ(with([](MaxPoolGrad& g) { g.x->strides = {1}; }),
+            invalid("max_pool_grad: x: strides has 1 entry, expected 4"));
   EXPECT_EQ(with([](MaxPoolGrad& g) { g.window = {.size = {2}, .strides = {1}}; }).code, Status::invalid_argument)
       << "the library counts the window against the tensors";
 }
@@ -586,28 +592,35 @@ TEST(CppError, ListsOfTheWrongLengthAreRefusedForConvertWinners) {
                          .window = kPool.as_window(),
                          .from_kind = Winners::flat,
                          .to_kind = Winners::compact};
-  EXPECT_EQ(refusal(convert), invalid("x_sizes: has 2 entries, expected 4"));
+  EXPECT_EQ(refusal(convert), invalid("convert_winners: x_sizes: has 2 entries, expected 4"));
   convert.x_sizes.clear();
   EXPECT_EQ(refusal(convert).code, Status::invalid_argument);
 }
 
+// A gradient's refusal is the forward operator's but for the name; returns that of the forward one.
+Thrown same_refusal(const std::string& op, const Thrown& forward, const Thrown& grad) {
+  EXPECT_EQ(forward.code, grad.code);
+  EXPECT_EQ(forward.text.substr(0, op.size() + 2), op + ": ");
+  EXPECT_EQ(grad.text, op + "_grad" + forward.text.substr(op.size()));
+  return forward;
+}
+
 TEST(CppError, ListsOfTheWrongLengthAreRefusedForResample) {
   const auto with = [](const ResampleMap& map) {
-    const Thrown forward = refusal(Resample{.x = {.sizes = {2, 2}}, .y = {.sizes = {1, 3}}, .map = map});
-    const Thrown grad = refusal(ResampleGrad{.dy = {.sizes = {1, 3}}, .dx = {.sizes = {2, 2}}, .map = map});
-    EXPECT_EQ(forward, grad);
-    return forward;
+    return same_refusal("resample", refusal(Resample{.x = {.sizes = {2, 2}}, .y = {.sizes = {1, 3}}, .map = map}),
+                        refusal(ResampleGrad{.dy = {.sizes = {1, 3}}, .dx = {.sizes = {2, 2}}, .map = map}));
   };
-  EXPECT_EQ(with({.scales = {0.5}}), invalid("scales: has 1 entry, expected 2"));
-  EXPECT_EQ(with({.scales = {0.5, 1.5}, .input_offsets = {0}}), invalid("input_offsets: has 1 entry, expected 2"));
+  EXPECT_EQ(with({.scales = {0.5}}), invalid("resample: scales: has 1 entry, expected 2"));
+  EXPECT_EQ(with({.scales = {0.5, 1.5}, .input_offsets = {0}}),
+            invalid("resample: input_offsets: has 1 entry, expected 2"));
   EXPECT_EQ(with({.scales = {0.5, 1.5}, .output_offsets = {0, 0, 0}}),
-            invalid("output_offsets: has 3 entries, expected 2"));
+            invalid("resample: output_offsets: has 3 entries, expected 2"));
   EXPECT_EQ(with({.tables = {{.first = {0}, .count = {1}, .weights = {1}}}}),
-            invalid("tables: has 1 entry, expected 2"));
+            invalid("resample: tables: has 1 entry, expected 2"));
   EXPECT_EQ(with({.tables = {{.first = {0, 1}, .count = {1, 1}, .weights = {1, 1}}, {}}}),
-            invalid("table first: has 2 entries, expected 1"));
+            invalid("resample: tables: axis 0: first has 2 entries, expected 1"));
   EXPECT_EQ(with({.tables = {{}, {.first = {0, 1, 1}, .count = {1, 1}, .weights = {1, 1}}}}),
-            invalid("table count: has 2 entries, expected 3"));
+            invalid("resample: tables: axis 1: count has 2 entries, expected 3"));
   EXPECT_EQ(
       refusal(Resample{
           .x = {.sizes = {2}}, .y = {.sizes = {1}}, .map = {.tables = {{.first = {0}, .count = {2}, .weights = {1}}}}}),
@@ -616,14 +629,12 @@ TEST(CppError, ListsOfTheWrongLengthAreRefusedForResample) {
 
 TEST(CppError, ListsOfTheWrongLengthAreRefusedForSlice) {
   const auto with = [](const SliceWindow& window) {
-    const Thrown forward = refusal(Slice{.x = {.sizes = {4, 4}}, .y = {.sizes = {2, 2}}, .window = window});
-    const Thrown grad = refusal(SliceGrad{.dy = {.sizes = {2, 2}}, .dx = {.sizes = {4, 4}}, .window = window});
-    EXPECT_EQ(forward, grad);
-    return forward;
+    return same_refusal("slice", refusal(Slice{.x = {.sizes = {4, 4}}, .y = {.sizes = {2, 2}}, .window = window}),
+                        refusal(SliceGrad{.dy = {.sizes = {2, 2}}, .dx = {.sizes = {4, 4}}, .window = window}));
   };
-  EXPECT_EQ(with({.offsets = {0, 0}, .sizes = {2}}), invalid("slice sizes: has 1 entry, expected 2"));
+  EXPECT_EQ(with({.offsets = {0, 0}, .sizes = {2}}), invalid("slice: sizes: has 1 entry, expected 2"));
   EXPECT_EQ(with({.offsets = {0, 0}, .sizes = {2, 2}, .strides = {1}}),
-            invalid("slice strides: has 1 entry, expected 2"));
+            invalid("slice: strides: has 1 entry, expected 2"));
   EXPECT_EQ(
       refusal(Slice{.x = {.sizes = {4, 4}}, .y = {.sizes = {2, 2}}, .window = {.offsets = {0}, .sizes = {2}}}).code,
       Status::invalid_argument)
@@ -633,9 +644,37 @@ TEST(CppError, ListsOfTheWrongLengthAreRefusedForSlice) {
 TEST(CppError, HalfATableAndAWindowWithoutOffsetsAreRefused) {
   const ResampleMap half{.tables = {{.first = {}, .count = {1, 1}, .weights = {1, 1}}}};
   EXPECT_EQ(refusal(Resample{.x = {.sizes = {4}}, .y = {.sizes = {2}}, .map = half}),
-            invalid("table first: is empty although count or weights are given"));
+            invalid("resample: tables: axis 0: first is empty although count or weights are given"));
   EXPECT_EQ(refusal(Slice{.x = {.sizes = {4}}, .y = {.sizes = {2}}, .window = {.sizes = {2}}}),
             invalid("slice: offsets: is null, expected 1 entry"));
+}
+
+// What cannot be at all is refused by the library, in its words, whatever lists stand beside it.
+TEST(CppError, NegativeSizesMissingAxesAndEmptyWindowsAreTheLibrarysToRefuse) {
+  const Floats none;
+  EXPECT_EQ(refusal(Relu{.x = Tensor(none, {-2, 3}), .y = Tensor(none, {-2, 3})}),
+            invalid("relu: x: axis 0: size is -2, expected 0 or more"));
+  EXPECT_EQ(refusal(Relu{.x = {.strides = {1}}, .y = {}}), invalid("relu: x: rank is 0, expected 1 to 8"));
+  MaxPoolGrad grad = pool_grad();
+  grad.window = {.strides = {1, 1}};
+  EXPECT_EQ(refusal(grad), invalid("max_pool_grad: window: spatial_rank is 0, expected 2 (rank 4 of dx less 2)"));
+  const ConvertWinners convert{.from = {.dtype = DType::u32, .sizes = kYSizes},
+                               .to = {.dtype = DType::u8, .sizes = kYSizes},
+                               .x_sizes = kXSizes,
+                               .from_kind = Winners::flat,
+                               .to_kind = Winners::compact};
+  EXPECT_EQ(refusal(convert),
+            invalid("convert_winners: window: spatial_rank is 0, expected 2 (rank 4 of from less 2)"));
+  EXPECT_EQ(refusal(Slice{.x = {.sizes = {4}}, .y = {.sizes = {2}}, .window = {.strides = {1}}}),
+            invalid("slice: window: rank is 0, expected 1 (that of x)"));
+
+  const AxisTable table{.first = {0, 1}, .count = {1, 1}, .weights = {1, 1}};
+  EXPECT_EQ(refusal(Resample{.x = {.sizes = {4}}, .y = {.sizes = {-2}}, .map = {.tables = {table}}}),
+            invalid("resample: y: axis 0: size is -2, expected 0 or more"));
+  EXPECT_EQ(refusal(Resample{.x = {.sizes = {4, 4}}, .y = {.sizes = {2}}, .map = {.tables = {table, table}}}),
+            invalid("resample: y: rank is 1, expected 2 (that of x)"));
+  EXPECT_EQ(refusal(Resample{.x = {.sizes = {4}}, .y = {.sizes = {0}}, .map = {.tables = {table}}}),
+            invalid("resample: tables: axis 0: first has 2 entries, expected 0"));
 }
 
 TEST(CppError, OnlyDescriptionsMakeOperators) {
@@ -675,6 +714,21 @@ TEST(CppOperator, MovesButDoesNotCopy) {
   Floats dx = unwritten(9);
   many[1].run({kX.data(), kDy.data()}, {dx.data()}, workspace_for(many[1]).data());
   EXPECT_EQ(dx, kDx);
+}
+
+TEST(CppOperator, AdoptsWhatCMade) {
+  const std::int64_t sizes[] = {2};
+  const bp_tensor_desc tensor{sizeof tensor, BP_F32, 1, sizes, nullptr};
+  const bp_relu_desc desc{sizeof desc, &tensor, &tensor};
+  bp_operator* created = nullptr;
+  ASSERT_EQ(bp_operator_create(BP_RELU, &desc, backpass::Device::cpu(), nullptr, &created), BP_OK);
+  const Operator op = Operator::adopt(created);
+  EXPECT_EQ(op.handle(), created);
+  Floats x{-1, 2};
+  op.run({x.data()}, {x.data()}, workspace_for(op).data());
+  EXPECT_EQ(x, (Floats{0, 2}));
+  EXPECT_EQ(thrown([] { [[maybe_unused]] const Operator none = Operator::adopt(nullptr); }),
+            invalid("operator: is null, expected a created one"));
 }
 
 TEST(CppOperator, RunsOnSpansOfPointers) {

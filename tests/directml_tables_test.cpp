@@ -97,6 +97,12 @@ TEST(DirectmlNumbers, TensorFlagsCombineAsOnWindows) {
   EXPECT_EQ(flags, DML_TENSOR_FLAG_NONE);
   flags |= DML_TENSOR_FLAG_OWNED_BY_DML;
   EXPECT_EQ(flags, DML_TENSOR_FLAG_OWNED_BY_DML);
+  flags &= ~DML_TENSOR_FLAG_OWNED_BY_DML;
+  EXPECT_EQ(flags, DML_TENSOR_FLAG_NONE);
+  flags ^= DML_TENSOR_FLAG_OWNED_BY_DML;
+  EXPECT_EQ(flags, DML_TENSOR_FLAG_OWNED_BY_DML);
+  EXPECT_EQ(flags ^ flags, DML_TENSOR_FLAG_NONE);
+  EXPECT_EQ(0x7 & ~flags, 0x6);
 }
 
 // ---- Layout ----------------------------------------------------------------------------------------------

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * backpass: backward-pass operators of neural networks, with the same bits on every device.
  *
- * This header is the C ABI that every other door (C++, DirectML descs, command line, Python) stands on.
+ * This header is the C ABI that every other door (C++, DirectML descs, command line) stands on.
  * It compiles alone as C11 and as C++. The life of an operator:
  *
  *     describe   fill in the desc of its kind: tensor descs and parameters
@@ -95,6 +95,8 @@ typedef struct bp_tensor_desc {
 
 /* ---- Devices and options --------------------------------------------------------------------------- */
 
+/* This version computes on the CPU only: BP_DEVICE_CUDA is answered with BP_UNSUPPORTED, and what is said of CUDA below
+ * is how it will be. */
 enum { BP_DEVICE_CPU = 0, BP_DEVICE_CUDA = 1 };
 
 typedef struct bp_device {
@@ -106,8 +108,8 @@ typedef struct bp_device {
  */
 typedef void (*bp_parallel_for)(void* context, int64_t count, void (*task)(void* data, int64_t index), void* data);
 
-/* A null bp_options* means all defaults; so does a zero in any field. Neither the threads nor their number change a
- * bit of any result. The reference implementations run on the calling thread alone. */
+/* A null bp_options* means all defaults; so does a zero in any field but struct_size. Neither the threads nor their
+ * number change a bit of any result. The reference implementations run on the calling thread alone. */
 typedef struct bp_options {
   size_t struct_size;           /* sizeof(bp_options) */
   const char* implementation;   /* force the implementation of this name; null: the best that accepts */
@@ -227,7 +229,8 @@ typedef struct bp_resample_table {
 /* The forward map, shared by both directions. Source coordinate of output o: c = (o - output_offset) / scale -
  * input_offset. Without scales the convention's exact rational coordinate is used; with scales the convention supplies
  * only the offsets that are not given. Arrays have one entry for each axis of the tensors; any axis may be resampled.
- */
+ * A zeroed map means nearest, rounded increasing; backpass.hpp and the command line start from linear, and from half-up
+ * for nearest. */
 typedef struct bp_resample_map {
   size_t struct_size;              /* sizeof(bp_resample_map) */
   int32_t mode;                    /* BP_NEAREST, BP_LINEAR */

@@ -1,15 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
-// backpass for C++20: a thin, header-only layer over the C ABI. Two forms of every operator:
+// backpass for C++20: a thin, header-only layer over the C ABI. Two forms of every operator, here of tensors x, dy and
+// dx:
 //
-//     backpass::max_pool_grad(x, dy, dx, {.window = {2, 2}, .strides = {1, 1}});      // one call
+//     backpass::max_pool_grad(x, dy, dx, {.window = {2, 2}, .strides = {1, 1}});        // one call
 //
-//     backpass::Operator op(backpass::MaxPoolGrad{.x = x, .dy = dy, .dx = dx,          // planned once,
-//                                                 .window = {.size = {2, 2}}});
-//     op.run({x.data(), dy.data()}, {dx.data()}, workspace);                           // run as often as wanted
+//     const backpass::Operator op(backpass::MaxPoolGrad{                                 // the same, planned once
+//         .x = x, .dy = dy, .dx = dx, .window = {.size = {2, 2}, .strides = {1, 1}}});
+//     std::vector<std::max_align_t> workspace(op.workspace_size() / sizeof(std::max_align_t) + 1);
+//     op.run({x.data(), dy.data()}, {dx.data()}, workspace.data());                      // and run as often as wanted
 //
 // Everything that is wrong throws backpass::Error with the library's sentence. The contract of each operator stands in
 // backpass.h and, whole, beside its code.
 #pragma once
+
+// Microsoft's compiler says the language's version elsewhere.
+#if (defined(_MSVC_LANG) && _MSVC_LANG < 202002L) || (!defined(_MSVC_LANG) && __cplusplus < 202002L)
+#error "backpass.hpp needs C++20 (backpass.h needs C11 or C++11)"
+#endif
 
 #include <backpass/backpass.h>
 
@@ -25,6 +32,7 @@
 #include <span>
 #include <stdexcept>
 #include <string>
+#include <string_view>
 #include <type_traits>
 #include <utility>
 #include <vector>
@@ -121,6 +129,32 @@ concept Writable = Element<T> && !std::is_const_v<T>;
 
 using Dims = std::vector<std::int64_t>;
 
+namespace detail {
+
+// "1 entry", "2 entries".
+inline std::string counted(std::int64_t count, const char* one, const char* many) {
+  return std::to_string(count) + " " + (count == 1 ? one : many);
+}
+
+// The range holds all elements. A negative size is left to the library, which refuses it by name.
+inline void require_elements(std::int64_t count, const Dims& sizes) {
+  if (std::ranges::any_of(sizes, [](std::int64_t size) { return size < 0; })) return;
+  const bool empty = std::ranges::find(sizes, 0) != sizes.end();
+  std::int64_t rest = count;  // divided down, so that absurd sizes cannot overflow
+  bool fits = true;
+  std::string list;
+  for (const std::int64_t size : sizes) {
+    fits = fits && !empty && rest % size == 0;
+    if (fits) rest /= size;
+    list += (list.empty() ? "" : ",") + std::to_string(size);
+  }
+  if (empty ? count == 0 : fits && rest == 1) return;
+  throw Error(Status::invalid_argument, "tensor: the range has " + counted(count, "element", "elements") +
+                                            ", expected the product of the sizes " + list);
+}
+
+}  // namespace detail
+
 // A tensor without its memory. Empty strides mean packed, row-major.
 struct TensorDesc {
   DType dtype = DType::f32;
@@ -140,19 +174,7 @@ class Tensor {
   template <std::ranges::contiguous_range Range>
     requires std::ranges::borrowed_range<Range>
   Tensor(Range&& range, Dims sizes) : Tensor(std::ranges::data(range), std::move(sizes)) {
-    // Divided down, so that absurd sizes cannot overflow.
-    auto rest = static_cast<std::int64_t>(std::ranges::size(range));
-    bool fits = true;
-    bool empty = false;
-    for (const std::int64_t size : desc_.sizes) {
-      empty = empty || size == 0;
-      fits = fits && (size <= 0 || rest % size == 0);
-      if (size > 0) rest /= size;
-    }
-    if (empty ? std::ranges::size(range) != 0 : !fits || rest != 1) {
-      throw Error(Status::invalid_argument, "tensor: has " + std::to_string(std::ranges::size(range)) +
-                                                " elements, expected the product of its sizes");
-    }
+    detail::require_elements(static_cast<std::int64_t>(std::ranges::size(range)), desc_.sizes);
   }
 
   [[nodiscard]] T* data() const { return data_; }
@@ -203,7 +225,8 @@ struct AxisTable {
   std::vector<double> weights{};
 };
 
-// Without scales the convention's exact coordinates; with them c = (o - output_offset) / scale - input_offset.
+// Without scales the convention's exact coordinates; with them c = (o - output_offset) / scale - input_offset. The
+// defaults are those of the command line; a zeroed bp_resample_map means nearest, rounded increasing.
 struct ResampleMap {
   Mode mode = Mode::linear;
   Rounding rounding = Rounding::half_up;
@@ -269,6 +292,7 @@ struct SliceGrad {
   SliceWindow window{};
 };
 
+// This version has no CUDA: an operator for it is refused as unsupported.
 struct Device {
   static bp_device cpu() { return {BP_DEVICE_CPU, 0}; }
   static bp_device cuda(int ordinal = 0) { return {BP_DEVICE_CUDA, ordinal}; }
@@ -292,6 +316,12 @@ class Operator {
  public:
   template <OperatorDescription Description>
   explicit Operator(const Description& description, bp_device device = Device::cpu(), const Options& options = {});
+
+  // Takes over an operator that C made: bp_operator_create, bp_dml_create_operator.
+  [[nodiscard]] static Operator adopt(bp_operator* created) {
+    if (created == nullptr) throw Error(Status::invalid_argument, "operator: is null, expected a created one");
+    return Operator(Handle(created));
+  }
 
   [[nodiscard]] std::size_t workspace_size() const {
     std::size_t bytes = 0;
@@ -334,7 +364,9 @@ class Operator {
   struct Destroy {
     void operator()(bp_operator* op) const { bp_operator_destroy(op); }
   };
-  std::unique_ptr<bp_operator, Destroy> op_;
+  using Handle = std::unique_ptr<bp_operator, Destroy>;
+  explicit Operator(Handle created) : op_(std::move(created)) {}
+  Handle op_;
 };
 
 // ---- From these structs to those of the C ABI ------------------------------------------------------------
@@ -344,32 +376,41 @@ namespace detail {
 inline const std::int64_t* pointer(const Dims& values) { return values.empty() ? nullptr : values.data(); }
 inline const double* pointer(const std::vector<double>& values) { return values.empty() ? nullptr : values.data(); }
 
-// A list of the wrong length would be read beyond its end: it is refused here, where its length is known.
+// A list of the wrong length would be read beyond its end: it is refused here, where its length is known. Everything
+// else is left to the library. The name, in parts, is as in its sentences: operator, tensor or parameter, field.
+using Name = std::initializer_list<std::string_view>;
+[[noreturn]] inline void refuse(Name name, const std::string& what) {
+  std::string text;
+  for (const std::string_view part : name) text += part;
+  throw Error(Status::invalid_argument, text + " " + what);
+}
+[[noreturn]] inline void refuse_length(Name name, std::size_t found, std::size_t expected) {
+  refuse(name, "has " + counted(static_cast<std::int64_t>(found), "entry", "entries") + ", expected " +
+                   std::to_string(expected));
+}
+// For no axes (length 0) nothing is read: the library says first what is wrong with that.
 template <class List>
-void require_length(const char* name, const List& list, std::size_t length) {
-  if (!list.empty() && list.size() != length) {
-    throw Error(Status::invalid_argument, std::string(name) + ": has " + std::to_string(list.size()) +
-                                              (list.size() == 1 ? " entry, expected " : " entries, expected ") +
-                                              std::to_string(length));
-  }
+void require_length(Name name, const List& list, std::size_t length) {
+  if (!list.empty() && length > 0 && list.size() != length) refuse_length(name, list.size(), length);
 }
 
-inline bp_tensor_desc c_desc(const TensorDesc& t) {
-  require_length("strides", t.strides, t.sizes.size());
+inline bp_tensor_desc c_desc(std::string_view op, std::string_view name, const TensorDesc& t) {
+  require_length({op, ": ", name, ": strides"}, t.strides, t.sizes.size());
   return {sizeof(bp_tensor_desc), static_cast<std::int32_t>(t.dtype), static_cast<std::int32_t>(t.sizes.size()),
           t.sizes.data(), pointer(t.strides)};
 }
-inline std::optional<bp_tensor_desc> c_desc(const std::optional<TensorDesc>& t) {
-  return t ? std::optional(c_desc(*t)) : std::nullopt;
+inline std::optional<bp_tensor_desc> c_desc(std::string_view op, std::string_view name,
+                                            const std::optional<TensorDesc>& t) {
+  return t ? std::optional(c_desc(op, name, *t)) : std::nullopt;
 }
 inline const bp_tensor_desc* address(const std::optional<bp_tensor_desc>& t) { return t ? &*t : nullptr; }
 
-inline bp_window c_desc(const Window& w) {
+inline bp_window c_desc(std::string_view op, const Window& w) {
   const std::size_t rank = w.size.size();
-  require_length("window strides", w.strides, rank);
-  require_length("start_padding", w.start_padding, rank);
-  require_length("end_padding", w.end_padding, rank);
-  require_length("dilations", w.dilations, rank);
+  require_length({op, ": strides:"}, w.strides, rank);
+  require_length({op, ": start_padding:"}, w.start_padding, rank);
+  require_length({op, ": end_padding:"}, w.end_padding, rank);
+  require_length({op, ": dilations:"}, w.dilations, rank);
   return {sizeof(bp_window),
           static_cast<std::int32_t>(rank),
           0,
@@ -380,37 +421,38 @@ inline bp_window c_desc(const Window& w) {
           pointer(w.dilations)};
 }
 
-inline bp_slice_window c_desc(const SliceWindow& w) {
+inline bp_slice_window c_desc(std::string_view op, const SliceWindow& w) {
   const std::size_t rank = std::max(w.offsets.size(), w.sizes.size());
-  require_length("slice offsets", w.offsets, rank);
-  require_length("slice sizes", w.sizes, rank);
-  require_length("slice strides", w.strides, rank);
+  require_length({op, ": offsets:"}, w.offsets, rank);
+  require_length({op, ": sizes:"}, w.sizes, rank);
+  require_length({op, ": strides:"}, w.strides, rank);
   return {sizeof(bp_slice_window), static_cast<std::int32_t>(rank), 0, pointer(w.offsets), pointer(w.sizes),
           pointer(w.strides)};
 }
 
+// An axis that y has not, or of a negative size, is the library's to refuse.
+inline bp_resample_table c_desc(std::string_view op, const AxisTable& t, std::size_t axis, const TensorDesc& y) {
+  const std::string name = ": tables: axis " + std::to_string(axis) + ": ";
+  if (t.first.empty() && !(t.count.empty() && t.weights.empty())) {
+    refuse({op, name, "first"}, "is empty although count or weights are given");
+  }
+  if (!t.first.empty() && axis < y.sizes.size() && y.sizes[axis] >= 0) {
+    const auto outputs = static_cast<std::size_t>(y.sizes[axis]);
+    if (t.first.size() != outputs) refuse_length({op, name, "first"}, t.first.size(), outputs);
+  }
+  if (t.count.size() != t.first.size()) refuse_length({op, name, "count"}, t.count.size(), t.first.size());
+  return {pointer(t.first), pointer(t.count), pointer(t.weights), static_cast<std::int64_t>(t.weights.size())};
+}
+
 // The C map points into `tables`.
-inline bp_resample_map c_desc(const ResampleMap& m, const TensorDesc& x, const TensorDesc& y,
+inline bp_resample_map c_desc(std::string_view op, const ResampleMap& m, const TensorDesc& x, const TensorDesc& y,
                               std::vector<bp_resample_table>& tables) {
   const std::size_t rank = x.sizes.size();
-  require_length("scales", m.scales, rank);
-  require_length("input_offsets", m.input_offsets, rank);
-  require_length("output_offsets", m.output_offsets, rank);
-  require_length("tables", m.tables, rank);
-  for (std::size_t i = 0; i < m.tables.size(); ++i) {
-    const AxisTable& t = m.tables[i];
-    const auto outputs = i < y.sizes.size() ? static_cast<std::size_t>(y.sizes[i]) : 0;
-    require_length("table first", t.first, outputs);
-    if (t.first.empty() && !(t.count.empty() && t.weights.empty())) {
-      throw Error(Status::invalid_argument, "table first: is empty although count or weights are given");
-    }
-    if (!t.first.empty() && t.count.size() != t.first.size()) {
-      throw Error(Status::invalid_argument, "table count: has " + std::to_string(t.count.size()) +
-                                                " entries, expected " + std::to_string(t.first.size()));
-    }
-    tables.push_back(
-        {pointer(t.first), pointer(t.count), pointer(t.weights), static_cast<std::int64_t>(t.weights.size())});
-  }
+  require_length({op, ": scales:"}, m.scales, rank);
+  require_length({op, ": input_offsets:"}, m.input_offsets, rank);
+  require_length({op, ": output_offsets:"}, m.output_offsets, rank);
+  require_length({op, ": tables:"}, m.tables, rank);
+  for (const AxisTable& table : m.tables) tables.push_back(c_desc(op, table, tables.size(), y));
   return {sizeof(bp_resample_map),
           static_cast<std::int32_t>(m.mode),
           static_cast<std::int32_t>(m.rounding),
@@ -433,35 +475,40 @@ inline bp_operator* create(std::int32_t kind, const void* desc, bp_device device
 }
 
 inline bp_operator* create(const Relu& d, bp_device device, const Options& options) {
-  const bp_tensor_desc x = c_desc(d.x), y = c_desc(d.y);
+  const char* const op = "relu";
+  const bp_tensor_desc x = c_desc(op, "x", d.x), y = c_desc(op, "y", d.y);
   const bp_relu_desc desc{sizeof desc, &x, &y};
   return create(BP_RELU, &desc, device, options);
 }
 inline bp_operator* create(const ReluGrad& d, bp_device device, const Options& options) {
-  const bp_tensor_desc x = c_desc(d.x), dy = c_desc(d.dy), dx = c_desc(d.dx);
+  const char* const op = "relu_grad";
+  const bp_tensor_desc x = c_desc(op, "x", d.x), dy = c_desc(op, "dy", d.dy), dx = c_desc(op, "dx", d.dx);
   const bp_relu_grad_desc desc{sizeof desc, &x, &dy, &dx, static_cast<std::int32_t>(d.nan), 0};
   return create(BP_RELU_GRAD, &desc, device, options);
 }
 inline bp_operator* create(const MaxPool& d, bp_device device, const Options& options) {
-  const bp_tensor_desc x = c_desc(d.x), y = c_desc(d.y);
-  const std::optional<bp_tensor_desc> winners = c_desc(d.winners);
-  const bp_window window = c_desc(d.window);
+  const char* const op = "max_pool";
+  const bp_tensor_desc x = c_desc(op, "x", d.x), y = c_desc(op, "y", d.y);
+  const std::optional<bp_tensor_desc> winners = c_desc(op, "winners", d.winners);
+  const bp_window window = c_desc(op, d.window);
   const bp_max_pool_desc desc{
       sizeof desc, &x, &y, address(winners), &window, static_cast<std::int32_t>(d.winners_kind), 0};
   return create(BP_MAX_POOL, &desc, device, options);
 }
 inline bp_operator* create(const MaxPoolGrad& d, bp_device device, const Options& options) {
-  const bp_tensor_desc dy = c_desc(d.dy), dx = c_desc(d.dx);
-  const std::optional<bp_tensor_desc> x = c_desc(d.x), winners = c_desc(d.winners);
-  const bp_window window = c_desc(d.window);
+  const char* const op = "max_pool_grad";
+  const bp_tensor_desc dy = c_desc(op, "dy", d.dy), dx = c_desc(op, "dx", d.dx);
+  const std::optional<bp_tensor_desc> x = c_desc(op, "x", d.x), winners = c_desc(op, "winners", d.winners);
+  const bp_window window = c_desc(op, d.window);
   const bp_max_pool_grad_desc desc{
       sizeof desc, address(x), &dy, address(winners), &dx, &window, static_cast<std::int32_t>(d.winners_kind), 0};
   return create(BP_MAX_POOL_GRAD, &desc, device, options);
 }
 inline bp_operator* create(const ConvertWinners& d, bp_device device, const Options& options) {
-  const bp_tensor_desc from = c_desc(d.from), to = c_desc(d.to);
-  const bp_window window = c_desc(d.window);
-  require_length("x_sizes", d.x_sizes, d.window.size.size() + 2);
+  const char* const op = "convert_winners";
+  const bp_tensor_desc from = c_desc(op, "from", d.from), to = c_desc(op, "to", d.to);
+  const bp_window window = c_desc(op, d.window);
+  if (!d.window.size.empty()) require_length({op, ": x_sizes:"}, d.x_sizes, d.window.size.size() + 2);
   const bp_convert_winners_desc desc{sizeof desc,
                                      &from,
                                      &to,
@@ -472,28 +519,32 @@ inline bp_operator* create(const ConvertWinners& d, bp_device device, const Opti
   return create(BP_CONVERT_WINNERS, &desc, device, options);
 }
 inline bp_operator* create(const Resample& d, bp_device device, const Options& options) {
-  const bp_tensor_desc x = c_desc(d.x), y = c_desc(d.y);
+  const char* const op = "resample";
+  const bp_tensor_desc x = c_desc(op, "x", d.x), y = c_desc(op, "y", d.y);
   std::vector<bp_resample_table> tables;
-  const bp_resample_map map = c_desc(d.map, d.x, d.y, tables);
+  const bp_resample_map map = c_desc(op, d.map, d.x, d.y, tables);
   const bp_resample_desc desc{sizeof desc, &x, &y, &map};
   return create(BP_RESAMPLE, &desc, device, options);
 }
 inline bp_operator* create(const ResampleGrad& d, bp_device device, const Options& options) {
-  const bp_tensor_desc dy = c_desc(d.dy), dx = c_desc(d.dx);
+  const char* const op = "resample_grad";
+  const bp_tensor_desc dy = c_desc(op, "dy", d.dy), dx = c_desc(op, "dx", d.dx);
   std::vector<bp_resample_table> tables;
-  const bp_resample_map map = c_desc(d.map, d.dx, d.dy, tables);
+  const bp_resample_map map = c_desc(op, d.map, d.dx, d.dy, tables);
   const bp_resample_grad_desc desc{sizeof desc, &dy, &dx, &map};
   return create(BP_RESAMPLE_GRAD, &desc, device, options);
 }
 inline bp_operator* create(const Slice& d, bp_device device, const Options& options) {
-  const bp_tensor_desc x = c_desc(d.x), y = c_desc(d.y);
-  const bp_slice_window window = c_desc(d.window);
+  const char* const op = "slice";
+  const bp_tensor_desc x = c_desc(op, "x", d.x), y = c_desc(op, "y", d.y);
+  const bp_slice_window window = c_desc(op, d.window);
   const bp_slice_desc desc{sizeof desc, &x, &y, &window};
   return create(BP_SLICE, &desc, device, options);
 }
 inline bp_operator* create(const SliceGrad& d, bp_device device, const Options& options) {
-  const bp_tensor_desc dy = c_desc(d.dy), dx = c_desc(d.dx);
-  const bp_slice_window window = c_desc(d.window);
+  const char* const op = "slice_grad";
+  const bp_tensor_desc dy = c_desc(op, "dy", d.dy), dx = c_desc(op, "dx", d.dx);
+  const bp_slice_window window = c_desc(op, d.window);
   const bp_slice_grad_desc desc{sizeof desc, &dy, &dx, &window};
   return create(BP_SLICE_GRAD, &desc, device, options);
 }

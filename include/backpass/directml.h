@@ -54,7 +54,12 @@ typedef enum DML_TENSOR_DATA_TYPE {
 
 typedef enum DML_TENSOR_TYPE { DML_TENSOR_TYPE_INVALID = 0, DML_TENSOR_TYPE_BUFFER = 1 } DML_TENSOR_TYPE;
 
-typedef enum DML_TENSOR_FLAGS { DML_TENSOR_FLAG_NONE = 0x0, DML_TENSOR_FLAG_OWNED_BY_DML = 0x1 } DML_TENSOR_FLAGS;
+typedef enum DML_TENSOR_FLAGS
+#ifdef __cplusplus
+    : int /* any int is a value of it, ~DML_TENSOR_FLAG_OWNED_BY_DML too */
+#endif
+{ DML_TENSOR_FLAG_NONE = 0x0,
+  DML_TENSOR_FLAG_OWNED_BY_DML = 0x1 } DML_TENSOR_FLAGS;
 
 typedef enum DML_INTERPOLATION_MODE {
   DML_INTERPOLATION_MODE_NEAREST_NEIGHBOR = 0,
@@ -132,8 +137,15 @@ inline DML_TENSOR_FLAGS operator|(DML_TENSOR_FLAGS a, DML_TENSOR_FLAGS b) {
 inline DML_TENSOR_FLAGS operator&(DML_TENSOR_FLAGS a, DML_TENSOR_FLAGS b) {
   return static_cast<DML_TENSOR_FLAGS>(static_cast<unsigned>(a) & static_cast<unsigned>(b));
 }
+inline DML_TENSOR_FLAGS operator^(DML_TENSOR_FLAGS a, DML_TENSOR_FLAGS b) {
+  return static_cast<DML_TENSOR_FLAGS>(static_cast<unsigned>(a) ^ static_cast<unsigned>(b));
+}
+inline DML_TENSOR_FLAGS operator~(DML_TENSOR_FLAGS a) {
+  return static_cast<DML_TENSOR_FLAGS>(~static_cast<unsigned>(a));
+}
 inline DML_TENSOR_FLAGS& operator|=(DML_TENSOR_FLAGS& a, DML_TENSOR_FLAGS b) { return a = a | b; }
 inline DML_TENSOR_FLAGS& operator&=(DML_TENSOR_FLAGS& a, DML_TENSOR_FLAGS b) { return a = a & b; }
+inline DML_TENSOR_FLAGS& operator^=(DML_TENSOR_FLAGS& a, DML_TENSOR_FLAGS b) { return a = a ^ b; }
 #endif
 
 /* ---- Tensors and operators ------------------------------------------------------------------------- */
@@ -361,11 +373,13 @@ enum { BP_DML_OFFSETS_SWAPPED = 1 };
  *   E_INVALIDARG            a null pointer, a value that is no enumerator, a broken constraint; tested first
  *   DXGI_ERROR_UNSUPPORTED  an operator that is newer than the level or none of the fourteen; a type or rank that the
  *                           level's table does not list; a device that this build or machine lacks
+ *                           (this version has no CUDA)
  *   E_OUTOFMEMORY, E_FAIL
  * On failure *op is null and bp_last_error() has the sentence. Nothing of desc is referred to after the call.
  *
- * Run, query and destroy the operator by backpass.h. Inputs and outputs are bound in the order of the struct's tensor
- * fields, counted apart; an absent OutputIndicesTensor keeps its slot as null or, being the last, is left out. */
+ * Run, query and destroy the operator by backpass.h, or hand it to C++: backpass::Operator::adopt(op). Inputs and
+ * outputs are bound in the order of the struct's tensor fields, counted apart; an absent OutputIndicesTensor keeps its
+ * slot as null or, being the last, is left out. */
 BP_API int32_t bp_dml_create_operator(const DML_OPERATOR_DESC* desc, DML_FEATURE_LEVEL level, bp_device device,
                                       bp_operator** op);
 
