@@ -43,23 +43,38 @@ const std::string kPooling = " --window 2 --strides 1";
 // ---- Commands and options ------------------------------------------------------------------------------
 
 TEST_F(CliErrorsTest, UnknownWordsAreNamed) {
-  refuse_all({{"nosuch", "nosuch"},
-              {"run nosuch", "nosuch"},
-              {"explain nosuch --x-shape 3", "nosuch"},
-              {"check nosuch", "'nosuch' is no named problem"},
-              {"list nosuch", "nosuch"},
-              {"run relu --x x.npy --out new.npy nosuch", "nosuch"},
-              {"run relu --x x.npy --out new.npy --nosuch", "--nosuch"},
-              {"run relu --x x.npy --out new.npy --window 2", "--window"},
-              {"run relu-grad --x x.npy --dy x.npy --out new.npy --y-shape 3", "--y-shape"},
-              {"explain relu --x-shape 3 --nosuch 4", "--nosuch"},
-              {"check --nosuch", "--nosuch"},
-              {"list --nosuch", "--nosuch"},
-              {"--nosuch", "--nosuch"}});
+  refuse_all(
+      {{"nosuch", "nosuch"},
+       {"run nosuch", "nosuch"},
+       {"explain nosuch --x-shape 3", "nosuch"},
+       {"check nosuch", "'nosuch' is no named problem"},
+       {"list nosuch", "'nosuch' is no operator, expected one of relu relu-grad "},
+       {"list problems nosuch", "'nosuch' is no operator, expected one of relu relu-grad "},
+       {"list problems --markdown", "--markdown: is for the table of operators"},
+       {"run relu --x x.npy --out new.npy nosuch", "'nosuch' is not expected here"},
+       {"run relu --x x.npy --out new.npy --nosuch", "'--nosuch' is not expected here"},
+       {"run relu --x x.npy --out new.npy --window 2", "--window"},
+       {"run relu-grad --x x.npy --dy x.npy --out new.npy --y-shape 3", "--y-shape"},
+       {"run relu-grad --x x.npy --dy x.npy --out new.npy --x-shape 1,1,3,3", "--x-shape"},              // x has them
+       {"run max-pool-grad --x x.npy --dy dy.npy --out new.npy --window 2 --ceil-mode", "--ceil-mode"},  // dy has
+       {"run --nosuch relu", "'--nosuch' stands where the operator should, expected one of relu "},
+       {"explain relu --x-shape 3 --nosuch 4", "--nosuch"},
+       {"check --nosuch", "--nosuch"},
+       {"list --nosuch", "--nosuch"},
+       {"--nosuch", "'--nosuch' stands where the command should, expected one of list "}});
 }
 
 TEST_F(CliErrorsTest, AMissingCommandOrOperatorIsAskedFor) {
-  refuse_all({{"", "required"}, {"run", "required"}, {"explain", "required"}});
+  refuse_all({{"", "the command is missing, expected one of list run check explain bench"},
+              {"run", "the operator is missing, expected one of relu "},
+              {"explain", "the operator is missing, expected one of relu "}});
+}
+
+TEST_F(CliErrorsTest, AnOptionHasOneValue) {
+  refuse_all({{"explain relu --x-shape", "--x-shape: has no value"},
+              {"explain relu --x-shape 3 --x-shape 3", "--x-shape: is given twice"},
+              {"check --random 3 relu --random 3", "--random: is given twice"},
+              {"check --device cpu relu --device cpu", "--device: is given twice"}});
 }
 
 TEST_F(CliErrorsTest, EveryRequiredOptionIsAskedFor) {
@@ -109,7 +124,10 @@ TEST_F(CliErrorsTest, ExplainAsksForTheShapeAndTheWindow) {
 TEST_F(CliErrorsTest, OptionsThatExcludeEachOtherAreRefused) {
   refuse_runs("run max-pool-grad --x x.npy --dy dy.npy --winners-in flat.npy" + kPooling, {{"", "--winners-in"}});
   // Without --winners-in there are no winners of any kind.
-  refuse_runs("run max-pool-grad --x x.npy --dy dy.npy --winners flat" + kPooling, {{"", "--winners"}});
+  for (const std::string option : {"--winners", "--winners-kind"}) {
+    refuse_runs("run max-pool-grad --x x.npy --dy dy.npy " + option + " flat" + kPooling,
+                {{"", "--winners (or --winners-kind): needs --winners-in"}});
+  }
   refuse_runs("run max-pool --x x.npy --window 2 --winners flat", {{"", "--winners-out"}});
   refuse("run relu --x x.npy --x x.npy --out new.npy", "--x");
 }
@@ -161,7 +179,7 @@ TEST_F(CliErrorsTest, AListHasOneValueOrOneForEachAxis) {
   refuse_runs("run resample --x x.npy", {{"--scales 1,2", "--scales: has 2 values"},
                                          {"--scales 1 --input-offsets 0,0", "--input-offsets: has 2 values"},
                                          {"--scales 1 --output-offsets 0,0", "--output-offsets: has 2 values"}});
-  refuse("explain relu --x-shape 3,4 --x-strides 1", "--x-strides: has 1 values");
+  refuse("explain relu --x-shape 3,4 --x-strides 1", "--x-strides: has 1 value, expected 2");
 }
 
 TEST_F(CliErrorsTest, ChoicesOutsideTheListAreRefusedWithTheList) {
@@ -174,7 +192,11 @@ TEST_F(CliErrorsTest, ChoicesOutsideTheListAreRefusedWithTheList) {
   refuse_runs("run max-pool --x x.npy --window 2 --winners-out w.npy",
               {{"--winners plane", "compact|flat"},
                {"--winners flat --winners-dtype f32", "u32"},
-               {"--winners flat --winners-dtype int", "'int'"}});
+               {"--winners flat --winners-dtype int", "'int'"},
+               {"--winners-dtype u32", "is for flat winners, expected --winners flat beside it"}});
+  refuse(
+      "explain convert-winners --x-shape 1,1,3,3 --window 2 --winners-kind flat --winners compact --winners-dtype u32",
+      "is for flat or plane winners, expected --winners flat or plane beside it");
   refuse("explain relu --x-shape 3 --implementation nosuch", "'nosuch' is not among those for cpu");
   refuse("check relu --x-shape 3 --fill zeros", "ones");
 }
@@ -185,6 +207,7 @@ TEST_F(CliErrorsTest, CudaIsRefusedWhereThereIsNone) {
   refuse("explain relu --x-shape 3 --device cuda", "CUDA");
   refuse("check --device cuda", "device");
   refuse("check relu --x-shape 3 --device cuda", "device");
+  refuse("check --device cuda relu", "device: this build has no implementation of relu for cuda");
 }
 
 TEST_F(CliErrorsTest, ParametersThatTheOperatorForbidsAreRefused) {
@@ -207,6 +230,8 @@ TEST_F(CliErrorsTest, ParametersThatTheOperatorForbidsAreRefused) {
                                          {"--scales -1 --y-shape 3", "scales"},
                                          {"--scales nan --y-shape 3", "scales"},
                                          {"--scales inf", "scales"},
+                                         {"--scales 0.1", "is below 1 and leaves no output"},
+                                         {"--scales 1e-300", "is below 1 and leaves no output"},
                                          {"--scales 1 --input-offsets inf", "offsets"},
                                          {"--y-shape 3 --input-offsets 0.5", "scales"}});
 }
@@ -290,9 +315,8 @@ TEST_F(CliErrorsTest, TypesThatDoNotFitAreNamed) {
 TEST_F(CliErrorsTest, ShapesThatDoNotFitAreNamed) {
   refuse_runs("run relu-grad --x x.npy --dy dy.npy", {{"", "dy: axis 2: size is 2, expected 3"}});
   refuse_runs("run relu-grad --x x.npy --dy v.npy", {{"", "rank"}});
-  refuse_runs("run relu-grad --x x.npy --dy x.npy --x-shape 1,1,9,1",
-              {{"", "--x-shape: is 1,1,9,1, but --x has sizes 1,1,3,3"}});
-  refuse_runs("run max-pool-grad --x x.npy --dy dy.npy --x-shape 1,1,4,4" + kPooling, {{"", "--x-shape: is 1,1,4,4"}});
+  refuse_runs("run max-pool-grad --x x.npy --dy dy.npy --x-shape 1,1,4,4" + kPooling,
+              {{"", "--x-shape: is 1,1,4,4, but --x has sizes 1,1,3,3"}});
   refuse_runs("run max-pool-grad --x x.npy --dy x.npy" + kPooling, {{"", "dy: axis 2: size is 3, expected 1 to 2"}});
   refuse_runs("run max-pool --x v.npy --window 2", {{"", "rank"}});
   refuse_runs("run max-pool --x x.npy --window 2",
@@ -323,7 +347,9 @@ TEST_F(CliErrorsTest, ShapesBeyondAnyMemoryAreRefused) {
   refuse_runs(
       "run max-pool-grad --winners-in flat.npy --dy dy.npy --x-shape 1,1,1000000000000,1000000000000" + kPooling,
       {{"", "2^63"}});
-  refuse("check relu --x-shape 1000000000000000000 --dtype f32", "more than the oracle takes");
+  refuse("check relu --x-shape 1000000000000000000 --dtype f32", "memory");
+  refuse("check relu --x-shape 1000000000000000000 --dtype f32 --implementation reference",
+         "more than the oracle takes");
   refuse("explain relu --x-shape 9223372036854775807", "2^63");
 }
 
@@ -395,9 +421,10 @@ TEST_F(CliErrorsTest, U32WinnersOfAHugeWindowNeedTheirKind) {
 // ---- check ---------------------------------------------------------------------------------------------
 
 TEST_F(CliErrorsTest, CheckRefusesNamesThatAreNone) {
-  refuse_all({{"check nosuch", "'nosuch' is no named problem"},
+  refuse_all({{"check nosuch", "'nosuch' is no named problem and no operator (backpass list problems, "},
               {"check tie_row nosuch", "'nosuch' is no named problem"},
-              {"check max-pool nosuch", "'nosuch' is no named problem of max-pool"},
+              {"check max-pool nosuch", "'nosuch' is no named problem of max-pool (backpass list problems max-pool"},
+              {"check tie_row max-pool", "'tie_row' stands before the operator"},
               {"check max-pool grad_tie_row", "'grad_tie_row' is no named problem of max-pool"},
               {"check max-pool-grad tie_row", "'tie_row' is no named problem of max-pool-grad"}});
 }
@@ -410,6 +437,10 @@ TEST_F(CliErrorsTest, CheckRefusesProblemsThatTheOperatorForbids) {
               {"check max-pool-grad --x-shape 1,1,3 --window 9", "window"},
               {"check relu --x-shape 3 --implementation nosuch", "nosuch"},
               {"check --implementation nosuch", "nosuch"},
+              {"check --implementation nosuch relu", "nosuch"},
+              {"check relu --implementation nosuch", "nosuch"},
+              {"check --random 3 relu --x-shape 3", "--random: makes its own problems"},
+              {"check --first 3 relu", "--first: needs --random"},
               {"check resample --x-shape 6 --y-shape 3 --table 0=1:1", "table"}});
 }
 

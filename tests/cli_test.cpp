@@ -76,6 +76,55 @@ TEST_F(CliTest, HelpNamesTheCommands) {
   }
 }
 
+TEST_F(CliTest, HelpTellsTheEnvironmentAndTheExitCodesOnce) {
+  const std::string out = succeed("--help");
+  for (const std::string word : {"BACKPASS_IMPL", "BACKPASS_MAX_ISA", "BACKPASS_VERBOSE", "Exit codes: 0"}) {
+    EXPECT_NE(out.find(word), std::string::npos) << word << "\n" << out;
+  }
+  EXPECT_EQ(succeed("check --help").find("BACKPASS_IMPL"), std::string::npos);
+}
+
+TEST_F(CliTest, ListGivesTheNamedProblemsAsCheckTakesThem) {
+  const Words all = lines(succeed("list problems"));
+  ASSERT_EQ(all.size(), tools::named_problems().size());
+  const Words slices = lines(succeed("list problems slice relu"));
+  const auto is_listed = [](const tools::Problem& p) { return p.kind == BP_SLICE || p.kind == BP_RELU; };
+  ASSERT_EQ(static_cast<std::int64_t>(slices.size()), std::ranges::count_if(tools::named_problems(), is_listed));
+  const std::string& first = slices.front();  // "name: op --options"
+  const std::string name = first.substr(0, first.find(':'));
+  const std::string problem = first.substr(first.find(':') + 2);
+  EXPECT_EQ(succeed("check " + words(problem).at(0) + " " + name), succeed("check " + problem));
+}
+
+TEST_F(CliTest, ListGivesTheWorkloadsByGroup) {
+  const Words all = lines(succeed("list workloads"));
+  for (const std::string group : {"[cpu]", "[cuda]", "[network]"})
+    EXPECT_EQ(std::ranges::count(all, group), 1) << group;
+  for (const std::string& line : lines(succeed("list workloads resample-grad"))) {
+    EXPECT_TRUE(line.starts_with("[") || line.find(": resample-grad --") != std::string::npos) << line;
+  }
+}
+
+TEST_F(CliTest, HelpOffersWhatHasAnEffect) {
+  const auto offers = [&](const std::string& command, const std::string& option) {
+    const std::string out = succeed(command + " --help");
+    return out.find(" " + option + " ") != std::string::npos || out.find(" " + option + "\n") != std::string::npos;
+  };
+  EXPECT_FALSE(offers("run relu-grad", "--x-shape"));
+  EXPECT_TRUE(offers("run max-pool-grad", "--x-shape"));
+  for (const std::string op : {"max-pool-grad", "convert-winners"}) {
+    EXPECT_FALSE(offers("run " + op, "--ceil-mode")) << op;
+    EXPECT_TRUE(offers("check " + op, "--ceil-mode")) << op;
+  }
+  EXPECT_TRUE(offers("run max-pool", "--ceil-mode"));
+  for (const std::string option : {"--fill", "--seed", "--corrupt-winners"}) {
+    EXPECT_FALSE(offers("explain max-pool-grad", option)) << option;
+    EXPECT_TRUE(offers("check max-pool-grad", option)) << option;
+  }
+  EXPECT_NE(succeed("explain relu --help").find("data type (default f32)"), std::string::npos);
+  EXPECT_NE(succeed("run resample --help").find("one value: all axes"), std::string::npos);
+}
+
 TEST_F(CliTest, HelpOfACommandNamesTheOperators) {
   for (const std::string command : {"run", "check", "explain"}) {
     const std::string out = succeed(command + " --help");
@@ -220,7 +269,7 @@ TEST_F(RoundTripTest, WhatExplainPrintsCanBeExplainedAndChecked) {
     EXPECT_EQ(std::ranges::count(words(printed), "--table"), std::ranges::count(words(problem), "--table")) << printed;
     const Words report = lines(succeed("check " + printed));
     ASSERT_FALSE(report.empty());
-    EXPECT_TRUE(report.back().starts_with("1 problems, ")) << printed;
+    EXPECT_TRUE(report.back().starts_with("1 problem, ")) << printed;
     EXPECT_TRUE(report.back().ends_with(" passed, 0 failed")) << printed;
   }
 }
@@ -231,11 +280,12 @@ TEST_F(RoundTripTest, RandomProblemsCanBeExplainedAgain) {
 
 // ---- check ---------------------------------------------------------------------------------------------
 
-// The number before `word` in the summary, the report's last line.
+// The number before `word`, or before the one thing of many that it names, in the summary, the report's last line.
 std::int64_t summary(const std::string& report, const std::string& word) {
   const Words last = lines(report).empty() ? Words{} : words(lines(report).back());
   for (std::size_t i = 1; i < last.size(); ++i) {
-    if (last[i] == word || last[i] == word + ",") return std::stoll(last[i - 1]);
+    const std::string found = last[i].substr(0, last[i].find(','));
+    if (found == word || (last[i - 1] == "1" && found + "s" == word)) return std::stoll(last[i - 1]);
   }
   ADD_FAILURE() << "no '" << word << "' in the summary of\n" << report;
   return -1;
@@ -286,6 +336,13 @@ TEST_F(CliTest, CheckTriesRandomProblemsFromAGivenNumber) {
   const std::string slices = succeed("check slice-grad --random 5");
   EXPECT_EQ(operators_in(slices), Names{"slice-grad"});
   EXPECT_NE(slices.find("random problems 1 to 5\n"), std::string::npos) << slices;
+}
+
+TEST_F(CliTest, CheckTakesItsOptionsOnEitherSideOfTheOperator) {
+  EXPECT_EQ(succeed("check --random 5 --first 7 slice-grad"), succeed("check slice-grad --random 5 --first 7"));
+  EXPECT_EQ(succeed("check --random 5 slice-grad --first 7"), succeed("check slice-grad --random 5 --first 7"));
+  EXPECT_EQ(succeed("check --implementation reference --threads 1 max-pool tie_row"),
+            succeed("check max-pool tie_row --implementation reference --threads 1"));
 }
 
 TEST_F(CliTest, CheckTakesAProblemByItsParameters) {

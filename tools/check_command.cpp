@@ -4,6 +4,7 @@
 #include "commands.h"
 #include "device_options.h"
 #include "options.h"
+#include "printable.h"
 
 #include <fmt/format.h>
 
@@ -77,7 +78,7 @@ class Report {
       wrong += tally.failed;
     }
     if (tried == 0) throw UsageError("nothing was checked: no problem has such a type or implementation");
-    fmt::print("{} problems, {} passed, {} failed\n", done_, tried - wrong, wrong);
+    fmt::print("{}, {} passed, {} failed\n", counted(done_, "problem", "problems"), tried - wrong, wrong);
     return wrong == 0 ? 0 : 1;
   }
 
@@ -190,8 +191,13 @@ int check_named(const CheckArguments& arguments) {
   for (const std::string& name : arguments.names) {
     const auto has_name = [&](const Problem* p) { return p->name == name; };
     if (std::none_of(selected.begin(), selected.end(), has_name)) {
-      throw UsageError(fmt::format("'{}' is no named problem{}", name,
-                                   arguments.kind == 0 ? "" : fmt::format(" of {}", operator_name(arguments.kind))));
+      if (arguments.kind == 0) {
+        throw UsageError(fmt::format(
+            "'{}' is no named problem and no operator (backpass list problems, backpass list: what there is)", name));
+      }
+      const std::string_view op = operator_name(arguments.kind);
+      throw UsageError(
+          fmt::format("'{}' is no named problem of {} (backpass list problems {}: what there is)", name, op, op));
     }
   }
   Report report(selected.size());
@@ -247,6 +253,19 @@ void require_shape_for_parameters(const CLI::App& op, const CheckArguments& argu
   }
 }
 
+// An option before the operator and again behind it would be read and ignored; so would a name before it.
+void require_once(const CLI::App& command, const CLI::App& op) {
+  for (const CLI::Option* before : command.get_options()) {
+    if (before->count() == 0) continue;
+    const std::string name = before->get_name();
+    if (name == "problem") {
+      throw CLI::ValidationError("'" + before->results().front() + "' stands before the operator, expected behind it");
+    }
+    const CLI::Option* behind = op.get_option_no_throw(name);
+    if (behind != nullptr && behind->count() > 0) throw CLI::ValidationError(name + ": is given twice");
+  }
+}
+
 void add_common(CLI::App& command, CheckArguments& arguments) {
   const auto number = [&](const std::string& option, std::uint64_t& target, bool& given, const std::string& help) {
     command
@@ -275,25 +294,21 @@ void add_check(CLI::App& app, Command& chosen) {
   CLI::App* command = app.add_subcommand(
       "check", "Compares every implementation with the oracle, bit for bit, on named, random or given problems");
   command->require_subcommand(0, 1);
-  const auto all = std::make_shared<CheckArguments>();
-  add_common(*command, *all);
-  command->callback([all, command, &chosen] {
-    if (command->get_subcommands().empty()) {
-      chosen = [all] { return check(*all); };
-    } else if (!all->names.empty()) {
-      throw CLI::ValidationError("'" + all->names.front() + "' stands before the operator, expected behind it");
-    }
-  });
+  // Whether they stand before the operator or behind it, the common options mean the same.
+  const auto arguments = std::make_shared<CheckArguments>();
+  add_common(*command, *arguments);
+  command->callback([arguments, &chosen] { chosen = [arguments] { return check(*arguments); }; });
   for (const std::string_view name : operator_names()) {
     CLI::App* op = command->add_subcommand(std::string(name), operator_help(*operator_kind(name)));
-    const auto arguments = std::make_shared<CheckArguments>();
-    arguments->kind = *operator_kind(name);
-    arguments->problem.kind = arguments->kind;
+    const auto problem = std::make_shared<Problem>();
+    problem->kind = *operator_kind(name);
     add_common(*op, *arguments);
-    add_problem_options(*op, arguments->problem);
-    op->callback([arguments, op, &chosen] {
+    add_problem_options(*op, *problem);
+    op->callback([arguments, problem, command, op] {
+      require_once(*command, *op);
+      arguments->kind = problem->kind;
+      arguments->problem = *problem;
       require_shape_for_parameters(*op, *arguments);
-      chosen = [arguments] { return check(*arguments); };
     });
   }
 }

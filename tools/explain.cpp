@@ -32,6 +32,18 @@ int explain(ExplainArguments& arguments) {
   return 0;
 }
 
+// A plan has one type and no values: the help says so. What fills the tensors is read all the same, so that any line
+// that `check` prints can be explained.
+void adapt_help(CLI::App& op, const Problem& problem) {
+  op.get_option("--dtype")
+      ->description(problem.kind == BP_CONVERT_WINNERS ? "data type of what is read (default: by its form)"
+                                                       : "data type (default f32)")
+      ->type_name("T");
+  for (const char* name : {"--fill", "--seed", "--corrupt-winners"}) {
+    if (CLI::Option* option = op.get_option_no_throw(name)) option->group("");
+  }
+}
+
 }  // namespace
 
 void add_explain(CLI::App& app, Command& chosen) {
@@ -43,6 +55,7 @@ void add_explain(CLI::App& app, Command& chosen) {
     const auto arguments = std::make_shared<ExplainArguments>();
     arguments->problem.kind = *operator_kind(name);
     add_problem_options(*op, arguments->problem);
+    adapt_help(*op, arguments->problem);
     add_device_options(*op, arguments->device);
     op->callback([arguments, &chosen] { chosen = [arguments] { return explain(*arguments); }; });
   }

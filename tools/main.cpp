@@ -28,46 +28,69 @@ std::string version() {
   return fmt::format("backpass {}.{}.{}", bp_version() / 10000, bp_version() / 100 % 100, bp_version() % 100);
 }
 
-// CLI11 answers a wrong word with "a subcommand is required"; say which word it was.
+constexpr const char* kFooter =
+    "Environment:\n"
+    "  BACKPASS_IMPL=NAME          only this implementation may be chosen\n"
+    "  BACKPASS_MAX_ISA=NAME       no instruction set above this one (backpass list names them)\n"
+    "  BACKPASS_VERBOSE=1          a line on stderr for every operator created and run\n"
+    "\n"
+    "Exit codes: 0 all is well; 1 a result differs from the oracle's (check, bench); 2 bad input, or a file that "
+    "cannot be\n"
+    "read or written, with one line on stderr that says why.";
+
+// CLI11 answers a wrong word, or none, with "a subcommand is required"; say which word it was and which there are.
 void require_known_words(const CLI::App& app, int argc, char** argv) {
   const CLI::App* level = &app;
-  for (int i = 1; i < argc; ++i) {
-    const std::string_view word = argv[i];
-    const std::vector<const CLI::App*> choices = level->get_subcommands([](const CLI::App*) { return true; });
-    if (choices.empty() || level->get_require_subcommand_min() == 0) return;
-    if (word == "-h" || word == "--help" || word == "--version") return;
+  for (int i = 1; level->get_require_subcommand_min() > 0; ++i) {
+    const std::string_view wanted = level == &app ? "command" : "operator";
     std::string names;
+    const std::string_view word = i < argc ? argv[i] : "";
+    if (word == "-h" || word == "--help" || word == "--version") return;
     const CLI::App* found = nullptr;
-    for (const CLI::App* choice : choices) {
+    for (const CLI::App* choice : level->get_subcommands([](const CLI::App*) { return true; })) {
       names += (names.empty() ? "" : " ") + choice->get_name();
       if (choice->get_name() == word) found = choice;
     }
-    if (found == nullptr) {
-      throw tools::UsageError(
-          fmt::format("'{}' is no {}, expected one of {}", word, level == &app ? "command" : "operator", names));
+    if (i >= argc) throw tools::UsageError(fmt::format("the {} is missing, expected one of {}", wanted, names));
+    if (found == nullptr && word.starts_with('-')) {
+      throw tools::UsageError(fmt::format("'{}' stands where the {} should, expected one of {}", word, wanted, names));
     }
+    if (found == nullptr)
+      throw tools::UsageError(fmt::format("'{}' is no {}, expected one of {}", word, wanted, names));
     level = found;
   }
+}
+
+// CLI11's own refusals in our words; those of our options pass through.
+std::string sentence_of(const CLI::ParseError& error) {
+  std::string text = error.what();
+  const std::string name = text.substr(0, text.find(": "));
+  if (dynamic_cast<const CLI::ExtrasError*>(&error) != nullptr) {
+    return fmt::format("'{}' is not expected here", text.substr(text.find(": ") + 2));
+  }
+  if (dynamic_cast<const CLI::ArgumentMismatch*>(&error) == nullptr || name == text) return text;
+  if (text.find(": At Most") != std::string::npos) return fmt::format("{}: is given twice", name);
+  return fmt::format("{}: has no value", name);
 }
 
 int run(int argc, char** argv) {
   CLI::App app{"Backward-pass operators of neural networks, with the same bits on every device.", "backpass"};
   app.set_version_flag("--version", version);
   app.require_subcommand(1);
-  app.failure_message([](const CLI::App*, const CLI::Error& error) { return std::string(error.what()); });
   tools::Command chosen;
   tools::add_list(app, chosen);
   tools::add_run(app, chosen);
   tools::add_check(app, chosen);
   tools::add_explain(app, chosen);
   tools::add_bench(app, chosen);
+  app.footer(kFooter);  // behind the commands, which would inherit it
   require_known_words(app, argc, argv);
   try {
     app.parse(argc, argv);
   } catch (const CLI::Success& help) {
     return app.exit(help);
   } catch (const CLI::ParseError& error) {
-    return bad_input(fmt::format("{} (--help shows what there is)", error.what()));
+    return bad_input(fmt::format("{} (--help shows what there is)", sentence_of(error)));
   }
   const int code = chosen();
   if (std::fflush(stdout) != 0) throw tools::UsageError("standard output could not be written");

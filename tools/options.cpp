@@ -85,8 +85,13 @@ class Adder {
   void ints(const std::string& option, Ints& target, const std::string& help) {
     function(option, help, "N,N,...", [option, &target](const std::string& t) { target = parse_ints(option, t); });
   }
-  void reals(const std::string& option, Reals& target, const std::string& help) {
-    function(option, help, "R,R,...", [option, &target](const std::string& t) { target = parse_reals(option, t); });
+  // One value for each axis, or one for all of them.
+  void axes(const std::string& option, Ints& target, const std::string& help) {
+    ints(option, target, help + kOneForAll);
+  }
+  void axes(const std::string& option, Reals& target, const std::string& help) {
+    function(option, help + kOneForAll, "R,R,...",
+             [option, &target](const std::string& t) { target = parse_reals(option, t); });
   }
   template <class Enum>
   void choice(const std::string& option, Enum& target, const std::map<std::string, Enum>& choices,
@@ -124,6 +129,7 @@ class Adder {
   }
 
  private:
+  static constexpr const char* kOneForAll = "; one value: all axes";
   CLI::App& command_;
 };
 
@@ -141,13 +147,15 @@ void add_layout(Adder& add, Problem& p) {
   add.flag("--nhwc", p.nhwc, "channels-last strides for every tensor without strides of its own");
 }
 
-void add_pooling(Adder& add, Problem& p) {
-  add.ints("--window", p.window, "window size for each spatial axis (one value: all)");
-  add.ints("--strides", p.strides, "window strides (default: the window)");
-  add.ints("--start-padding", p.start_padding, "padding before the first element (default 0)");
-  add.ints("--end-padding", p.end_padding, "padding after the last element (default 0)");
-  add.ints("--dilations", p.dilations, "distance of the taps (default 1)");
-  add.flag("--ceil-mode", p.ceil_mode, "the output size, where none is given, counts a last partial window");
+void add_pooling(Adder& add, Problem& p, bool y_is_given) {
+  add.axes("--window", p.window, "window size for each spatial axis");
+  add.axes("--strides", p.strides, "window strides (default: the window)");
+  add.axes("--start-padding", p.start_padding, "padding before the first element (default 0)");
+  add.axes("--end-padding", p.end_padding, "padding after the last element (default 0)");
+  add.axes("--dilations", p.dilations, "distance of the taps (default 1)");
+  if (!y_is_given) {
+    add.flag("--ceil-mode", p.ceil_mode, "the output size, where none is given, counts a last partial window");
+  }
   const bool converts = p.kind == BP_CONVERT_WINNERS;
   const std::string winners_option = p.kind == BP_MAX_POOL_GRAD ? "--winners,--winners-kind" : "--winners";
   add.function(winners_option, converts ? "the form to write" : "stored winners and their form",
@@ -157,8 +165,10 @@ void add_pooling(Adder& add, Problem& p) {
     add.function("--winners-kind", "the form that is read", "compact|flat|plane",
                  [&p](const std::string& t) { p.winners_from = parse_winners_kind("--winners-kind", t, true); });
   }
-  add.function("--winners-dtype", "type of flat winners (default i64)", "u32|u64|i32|i64",
-               [&p](const std::string& t) { p.winners_dtype = parse_dtype("--winners-dtype", t); });
+  add.function(
+      "--winners-dtype",
+      converts ? "type of the flat or plane winners to write (default i64)" : "type of flat winners (default i64)",
+      "u32|u64|i32|i64", [&p](const std::string& t) { p.winners_dtype = parse_dtype("--winners-dtype", t); });
 }
 
 void add_resample(Adder& add, Problem& p) {
@@ -172,17 +182,17 @@ void add_resample(Adder& add, Problem& p) {
       "--convention", p.convention,
       {{"half-pixel", BP_HALF_PIXEL}, {"align-corners", BP_ALIGN_CORNERS}, {"asymmetric", BP_ASYMMETRIC}},
       "what the coordinates mean (default half-pixel); exact where no scales are given");
-  add.reals("--scales", p.scales, "forward scale for each axis");
-  add.reals("--input-offsets", p.input_offsets, "input pixel offsets, with --scales");
-  add.reals("--output-offsets", p.output_offsets, "output pixel offsets, with --scales");
+  add.axes("--scales", p.scales, "forward scale for each axis");
+  add.axes("--input-offsets", p.input_offsets, "input pixel offsets, with --scales");
+  add.axes("--output-offsets", p.output_offsets, "output pixel offsets, with --scales");
   add.repeated("--table", "one axis given outright: for every output its first source index and its weights",
                "AXIS=first:w:w,first:w,...", [&p](const std::string& t) { parse_table(p, t); });
 }
 
 void add_slice(Adder& add, Problem& p) {
-  add.ints("--offsets", p.offsets, "first element of the window (default 0)");
-  add.ints("--sizes", p.sizes, "size of the window (default: to the end)");
-  add.ints("--strides", p.strides, "step, negative to walk backwards (default 1)");
+  add.axes("--offsets", p.offsets, "first element of the window (default 0)");
+  add.axes("--sizes", p.sizes, "size of the window (default: to the end)");
+  add.axes("--strides", p.strides, "step, negative to walk backwards (default 1)");
 }
 
 }  // namespace
@@ -213,13 +223,13 @@ std::int32_t parse_winners_kind(std::string_view option, std::string_view text, 
   throw UsageError(fmt::format("{}: '{}' is no form of winners, expected compact|flat{}", option, text,
                                plane_allowed ? "|plane" : ""));
 }
-void add_parameter_options(CLI::App& command, Problem& p) {
+void add_parameter_options(CLI::App& command, Problem& p, bool y_is_given) {
   Adder add(command);
   if (p.kind == BP_RELU_GRAD) {
     add.choice<std::int32_t>("--nan", p.nan, {{"zero", BP_NAN_ZERO}, {"pass", BP_NAN_PASS}},
                              "what a NaN in x does to dy (default zero)");
   }
-  if (is_pooling(p.kind)) add_pooling(add, p);
+  if (is_pooling(p.kind)) add_pooling(add, p, y_is_given);
   if (is_resample(p.kind)) add_resample(add, p);
   if (is_slice(p.kind)) add_slice(add, p);
 }
@@ -232,7 +242,7 @@ void add_problem_options(CLI::App& command, Problem& p) {
     p.dtypes.clear();
     for (const std::string_view part : split(t, ',')) p.dtypes.push_back(parse_dtype("--dtype", part));
   });
-  add_parameter_options(command, p);
+  add_parameter_options(command, p, false);
   add_layout(add, p);
   if (p.kind == BP_MAX_POOL_GRAD || p.kind == BP_CONVERT_WINNERS) {
     add.flag("--corrupt-winners", p.corrupt_winners, "make some of the stored winners wrong");

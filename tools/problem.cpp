@@ -3,8 +3,10 @@
 
 #include "embedded_problems.h"
 #include "options.h"
+#include "printable.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <CLI/CLI.hpp>
 
@@ -75,6 +77,10 @@ std::optional<std::int32_t> operator_kind(std::string_view name) {
   }
   return std::nullopt;
 }
+std::int32_t require_operator(std::string_view name) {
+  if (const std::optional<std::int32_t> kind = operator_kind(name)) return *kind;
+  throw UsageError(fmt::format("'{}' is no operator, expected one of {}", name, fmt::join(operator_names(), " ")));
+}
 std::string operator_help(std::int32_t kind) { return std::string(entry_of(kind).help); }
 
 std::string_view dtype_name(std::int32_t dtype) {
@@ -126,7 +132,7 @@ namespace {
 // ---- Completion ----------------------------------------------------------------------------------------
 
 [[noreturn]] void wrong_count(std::string_view option, std::size_t found, std::size_t axes) {
-  throw UsageError(fmt::format("{}: has {} values, expected {}", option, found,
+  throw UsageError(fmt::format("{}: has {}, expected {}", option, counted(found, "value", "values"),
                                axes == 1 ? "1" : fmt::format("{} (one for each axis) or 1", axes)));
 }
 
@@ -178,13 +184,19 @@ void complete_pooling(Problem& p) {
   for (std::size_t i = 0; i < static_cast<std::size_t>(spatial); ++i) p.y_shape.push_back(pooled_size(p, i));
 }
 
-// floor(in * scale) on every axis.
+// floor(in * scale) on every axis. An output that is empty because of its scales is a mistake.
 void scale_shape(Problem& p) {
   if (p.scales.empty()) throw UsageError("--y-shape: is missing, and so are --scales that would give it");
   for (std::size_t i = 0; i < p.x_shape.size(); ++i) {
     const double size = std::floor(static_cast<double>(p.x_shape[i]) * p.scales[i]);
     if (!(size >= 0 && size <= 9e18)) {
       throw UsageError(fmt::format("--scales: axis {}: {} times the size {} is no size", i, p.scales[i], p.x_shape[i]));
+    }
+    if (size == 0 && p.x_shape[i] > 0) {
+      throw UsageError(
+          fmt::format("--scales: axis {}: {} times the size {} is below 1 and leaves no output (--y-shape gives "
+                      "its sizes outright)",
+                      i, p.scales[i], p.x_shape[i]));
     }
     p.y_shape.push_back(static_cast<std::int64_t>(size));
   }
@@ -206,8 +218,8 @@ void complete_resample(Problem& p) {
   p.tables.resize(p.x_shape.size());
   for (std::size_t i = 0; i < p.tables.size() && i < p.y_shape.size(); ++i) {
     if (p.tables[i] && static_cast<std::int64_t>(p.tables[i]->first.size()) != p.y_shape[i]) {
-      throw UsageError(fmt::format("--table: axis {}: has {} outputs, expected {} (the size of y)", i,
-                                   p.tables[i]->first.size(), p.y_shape[i]));
+      throw UsageError(fmt::format("--table: axis {}: has {}, expected {} (the size of y)", i,
+                                   counted(p.tables[i]->first.size(), "output", "outputs"), p.y_shape[i]));
     }
   }
 }
@@ -239,7 +251,8 @@ void require_sensible_winners(const Problem& p) {
     throw UsageError("convert-winners needs --winners-kind (what is read) and --winners (what is written)");
   }
   if (p.winners_dtype != 0 && p.winners != BP_WINNERS_FLAT && p.winners != BP_WINNERS_PLANE) {
-    throw UsageError("--winners-dtype: is for flat winners, expected --winners flat beside it");
+    const std::string_view kinds = p.kind == BP_CONVERT_WINNERS ? "flat or plane" : "flat";
+    throw UsageError(fmt::format("--winners-dtype: is for {} winners, expected --winners {} beside it", kinds, kinds));
   }
   if (p.corrupt_winners && p.winners == BP_WINNERS_NONE) throw UsageError("--corrupt-winners: needs --winners");
 }
@@ -287,7 +300,8 @@ Ints default_strides(const Problem& p, const Ints& sizes) {
 
 TensorSpec spec(const Problem& p, std::string_view name, std::int32_t dtype, const Ints& sizes, const Ints& strides) {
   if (!strides.empty() && strides.size() != sizes.size()) {
-    throw UsageError(fmt::format("--{}-strides: has {} values, expected {}", name, strides.size(), sizes.size()));
+    throw UsageError(fmt::format("--{}-strides: has {}, expected {}", name, counted(strides.size(), "value", "values"),
+                                 sizes.size()));
   }
   return {name, dtype, sizes, strides.empty() ? default_strides(p, sizes) : strides};
 }
@@ -449,10 +463,8 @@ CreateResult try_create(const Problem& p, const Tensors& t, const CreateOptions&
 
 Problem parse_problem(std::string_view line) {
   const std::size_t space = line.find(' ');
-  const std::optional<std::int32_t> kind = operator_kind(line.substr(0, space));
-  if (!kind) throw UsageError(fmt::format("'{}' is no operator", line.substr(0, space)));
   Problem problem;
-  problem.kind = *kind;
+  problem.kind = require_operator(line.substr(0, space));
   CLI::App parser;
   add_problem_options(parser, problem);
   try {

@@ -77,7 +77,8 @@ struct Problem {
 std::vector<std::string_view> operator_names();
 std::string_view operator_name(std::int32_t kind);
 std::optional<std::int32_t> operator_kind(std::string_view name);
-std::string operator_help(std::int32_t kind);  // one line
+std::int32_t require_operator(std::string_view name);  // throws UsageError that lists them
+std::string operator_help(std::int32_t kind);          // one line
 
 // What an operator is like, said once for every command. Elementwise: y has the shape of x, and an output may be an
 // input.
@@ -93,9 +94,10 @@ std::int32_t dtype_from_name(std::string_view name);  // throws UsageError
 std::size_t dtype_size(std::int32_t dtype);
 const std::vector<std::int32_t>& all_dtypes();
 
-// Adds the options of problem.kind to a command; parsing fills `problem`. The parameters alone, or the whole problem
-// with shapes, strides, types and fill.
-void add_parameter_options(CLI::App& command, Problem& problem);
+// Adds the options of problem.kind to a command; parsing fills `problem`. The parameters alone (`y_is_given`: the sizes
+// of y come from a file, so nothing that they would follow from is offered), or the whole problem with shapes, strides,
+// types and fill.
+void add_parameter_options(CLI::App& command, Problem& problem, bool y_is_given);
 void add_problem_options(CLI::App& command, Problem& problem);
 
 // Parses a line "OP --option value ..."; throws UsageError.

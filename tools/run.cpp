@@ -72,7 +72,7 @@ void require_options(const RunArguments& a) {
   if (kind == BP_MAX_POOL_GRAD) {
     require(!a.x.empty() || !a.winners_in.empty(), "--x", ", and so is --winners-in that could stand for it");
     if (a.winners_in.empty() && a.problem.winners != BP_WINNERS_NONE)
-      throw UsageError("--winners-kind: needs --winners-in");
+      throw UsageError("--winners (or --winners-kind): needs --winners-in");
     if (!a.x.empty() && !a.winners_in.empty())
       throw UsageError("--winners-in: stands for --x, expected one of the two");
   } else if (reads_x(kind)) {
@@ -207,6 +207,9 @@ void add_files(CLI::App& op, RunArguments& a) {
   op.add_option("--dtype", a.dtype, "the files' type; bf16 reads u2 and V2 as bf16")->type_name("T");
 }
 
+// Else they are those of dy or of the stored winners.
+bool makes_y(std::int32_t kind) { return kind == BP_MAX_POOL || kind == BP_RESAMPLE || kind == BP_SLICE; }
+
 void add_shapes(CLI::App& op, Problem& p) {
   const auto shape = [&](const std::string& option, Ints& target, const std::string& help) {
     op.add_option_function<std::string>(
@@ -221,11 +224,12 @@ void add_shapes(CLI::App& op, Problem& p) {
           help)
         ->type_name("N,N,...");
   };
-  if (reads_dy(p.kind) || p.kind == BP_CONVERT_WINNERS)
+  if (p.kind == BP_MAX_POOL_GRAD) {
     shape("--x-shape", p.x_shape, "sizes of x, where x itself is not given");
-  if (p.kind == BP_MAX_POOL || p.kind == BP_RESAMPLE || p.kind == BP_SLICE) {
-    shape("--y-shape", p.y_shape, "sizes of the output (default: by the parameters)");
+  } else if (!reads_x(p.kind)) {
+    shape("--x-shape", p.x_shape, "sizes of x");
   }
+  if (makes_y(p.kind)) shape("--y-shape", p.y_shape, "sizes of the output (default: by the parameters)");
 }
 
 }  // namespace
@@ -239,7 +243,7 @@ void add_run(CLI::App& app, Command& chosen) {
     arguments->problem.kind = *operator_kind(name);
     add_files(*op, *arguments);
     add_shapes(*op, arguments->problem);
-    add_parameter_options(*op, arguments->problem);
+    add_parameter_options(*op, arguments->problem, !makes_y(arguments->problem.kind));
     add_device_options(*op, arguments->device);
     op->callback([arguments, &chosen] { chosen = [arguments] { return run(*arguments); }; });
   }
