@@ -17,5 +17,8 @@ mkdir -p tests/results
   echo
   echo "== one operator on many threads, and every vector and property, under TSan"
   scripts/build.sh tsan OFF "$jobs" abi_test operators_test >/dev/null
-  for test in abi_test operators_test; do build/tsan/tests/$test | tail -n 2; done
+  for test in abi_test operators_test; do
+    echo "$test"
+    build/tsan/tests/$test | grep -E '^\[ +(PASSED|FAILED|SKIPPED)'
+  done
 } 2>&1 | tee "$record"
