@@ -11,13 +11,22 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cstdlib>
 
 namespace bp::cpu {
 
 namespace {
 
-// Below this a part is done before another thread has woken up.
-constexpr std::uint64_t kLeastPart = std::uint64_t{128} << 10;
+// Bytes below which a part is done before another thread has woken up. BACKPASS_PART_BYTES is for tests, which want
+// many parts of small problems.
+std::uint64_t least_part() {
+  static const std::uint64_t bytes = [] {
+    const char* given = std::getenv("BACKPASS_PART_BYTES");
+    const std::uint64_t number = given == nullptr ? 0 : std::strtoull(given, nullptr, 10);
+    return number > 0 ? number : std::uint64_t{128} << 10;
+  }();
+  return bytes;
+}
 constexpr std::int64_t kPartsForEachThread = 4;
 
 }  // namespace
@@ -36,7 +45,7 @@ Team::Team(const Settings& settings)
 Team::~Team() = default;
 
 std::int64_t Team::parts(std::int64_t items, std::uint64_t bytes) const {
-  const auto worth = static_cast<std::int64_t>(std::min<std::uint64_t>(bytes / kLeastPart, 1u << 20));
+  const auto worth = static_cast<std::int64_t>(std::min<std::uint64_t>(bytes / least_part(), 1u << 20));
   if (width_ == 1 || worth < 2) return std::min<std::int64_t>(items, 1);
   return std::min({items, worth, kPartsForEachThread * width_});
 }

@@ -23,6 +23,10 @@
 #include <cstring>
 #include <type_traits>
 
+// Whether the instruction set converts between f16 and f32.
+#undef BP_HAS_F16
+#define BP_HAS_F16 (HWY_TARGET == HWY_AVX2 || HWY_TARGET == HWY_AVX3 || HWY_ARCH_ARM_A64)
+
 HWY_BEFORE_NAMESPACE();
 namespace bp::cpu::HWY_NAMESPACE {
 
@@ -42,6 +46,21 @@ HWY_INLINE std::int64_t lanes(D d) {
 
 // ---- One vector ------------------------------------------------------------------------------------------
 
+// f32 of the bits of f16 in lanes of 32, for sets that have no instruction for it. (Highway's own way there knows
+// neither infinity nor NaN.)
+template <class D, class V>
+HWY_INLINE hn::Vec<D> f32_of_f16_bits(D d, V bits) {
+  const hn::RebindToUnsigned<D> u;
+  const hn::RebindToSigned<D> i;
+  const auto magnitude = hn::And(bits, hn::Set(u, 0x7fffu));
+  const auto shifted = hn::ShiftLeft<13>(magnitude);
+  const auto scaled = hn::Mul(hn::BitCast(d, shifted), hn::Set(d, 0x1p112f));  // exact, subnormals included
+  const auto is_finite = hn::Lt(hn::BitCast(i, magnitude), hn::Set(i, 0x7c00));
+  const auto special = hn::Or(shifted, hn::Set(u, 0x7f800000u));
+  const auto all = hn::IfThenElse(hn::RebindMask(u, is_finite), hn::BitCast(u, scaled), special);
+  return hn::BitCast(d, hn::Or(all, hn::ShiftLeft<16>(hn::Sub(bits, magnitude))));
+}
+
 // The accumulators of lanes(d) elements at p.
 template <class D, class T>
 HWY_INLINE hn::Vec<D> load(D d, const T* p) {
@@ -49,8 +68,14 @@ HWY_INLINE hn::Vec<D> load(D d, const T* p) {
   if constexpr (std::is_same_v<T, A>) {
     return hn::LoadU(d, p);
   } else if constexpr (std::is_same_v<T, f16>) {
+#if BP_HAS_F16
     const hn::Rebind<hwy::float16_t, D> narrow_d;
     return hn::PromoteTo(d, hn::LoadU(narrow_d, reinterpret_cast<const hwy::float16_t*>(p)));
+#else
+    const hn::Rebind<std::uint16_t, D> narrow_d;
+    const hn::Rebind<std::uint32_t, D> bits_d;
+    return f32_of_f16_bits(d, hn::PromoteTo(bits_d, hn::LoadU(narrow_d, reinterpret_cast<const std::uint16_t*>(p))));
+#endif
   } else if constexpr (std::is_same_v<T, bf16>) {
     const hn::Rebind<std::uint16_t, D> narrow_d;
     const hn::Rebind<std::uint32_t, D> bits_d;
@@ -88,7 +113,7 @@ HWY_INLINE auto f16_bits(D d, V v) {
 }
 
 template <class D, class V>
-HWY_INLINE auto bf16_bits(D d, V v) {
+HWY_INLINE auto bf16_bits(D, V v) {
   const hn::RebindToUnsigned<D> u;
   const auto all = hn::BitCast(u, v);
   const auto odd = hn::And(hn::ShiftRight<16>(all), hn::Set(u, 1u));
@@ -97,19 +122,28 @@ HWY_INLINE auto bf16_bits(D d, V v) {
   return hn::IfThenElse(hn::RebindMask(u, hn::IsNaN(v)), quiet, rounded);
 }
 
-// lanes(d) accumulators as elements of T; the one rounding.
+// lanes(d) lanes as elements of T. Accumulators are rounded: the one rounding. Lanes of integers hold bits, of which
+// the lowest are T.
 template <class T, class D, class V>
 HWY_INLINE auto narrowed(D d, V v) {
   using A = hn::TFromD<D>;
   if constexpr (std::is_same_v<T, A>) {
     return v;
+  } else if constexpr (std::is_integral_v<A>) {
+    const hn::Rebind<std::make_unsigned_t<T>, D> narrow_d;
+    const hn::RebindToUnsigned<D> wide_d;
+    if constexpr (sizeof(T) == sizeof(A)) {
+      return hn::BitCast(hn::Rebind<T, D>(), v);
+    } else {
+      return hn::BitCast(hn::Rebind<T, D>(), hn::TruncateTo(narrow_d, hn::BitCast(wide_d, v)));
+    }
   } else if constexpr (std::is_same_v<T, f16> || std::is_same_v<T, bf16>) {
     const hn::Rebind<std::uint16_t, D> narrow_d;
     const hn::RebindToSigned<D> i;
     if constexpr (std::is_same_v<T, bf16>) {
       return hn::DemoteTo(narrow_d, hn::BitCast(i, bf16_bits(d, v)));
     } else {
-#if HWY_TARGET == HWY_AVX2 || HWY_TARGET == HWY_AVX3 || HWY_ARCH_ARM_A64
+#if BP_HAS_F16
       const hn::Rebind<hwy::float16_t, D> half_d;
       return hn::BitCast(narrow_d, hn::DemoteTo(half_d, v));
 #else
@@ -176,6 +210,14 @@ HWY_INLINE void import_run(const T* from, std::int64_t stride, std::int64_t n, s
   if (i < n) hn::StoreU(load_first(d, from + i, n - i), d, to + i);
 }
 
+// Fetches n elements ahead of their use: rows of several tensors and planes in turn are more streams than the processor
+// follows by itself. (An address that is not there does no harm.)
+template <class T>
+HWY_INLINE void prefetch(const T* run, std::int64_t n) {
+  const auto bytes = static_cast<std::int64_t>(sizeof(T)) * n;
+  for (std::int64_t i = 0; i < bytes; i += 64) hwy::Prefetch(reinterpret_cast<const std::byte*>(run) + i);
+}
+
 // How many elements lie before the next border of `bytes`.
 template <class T>
 HWY_INLINE std::int64_t elements_to_border(const T* p, std::size_t bytes) {
@@ -183,17 +225,24 @@ HWY_INLINE std::int64_t elements_to_border(const T* p, std::size_t bytes) {
   return beyond == 0 ? 0 : static_cast<std::int64_t>((bytes - beyond) / sizeof(T));
 }
 
-// n accumulators as elements, `stride` apart. Past the cache whole lines are streamed; what lies on the lines at both
+// n lanes as elements, `stride` apart. Past the cache whole lines are streamed; what lies on the lines at both
 // ends, which may be a neighbour's too, is stored as usual.
-template <class T>
-HWY_INLINE void export_run(const Acc<T>* from, T* to, std::int64_t stride, std::int64_t n, bool past_cache) {
-  const Lanes<Acc<T>> d;
+template <class T, class L>
+HWY_INLINE void export_run(const L* from, T* to, std::int64_t stride, std::int64_t n, bool past_cache) {
+  const Lanes<L> d;
   if (stride != 1) {
-    for (std::int64_t i = 0; i < n; ++i) to[i * stride] = narrow<T>(from[i]);
+    for (std::int64_t i = 0; i < n; ++i) {
+      if constexpr (std::is_integral_v<L>) {
+        to[i * stride] = static_cast<T>(from[i]);
+      } else {
+        to[i * stride] = narrow<T>(from[i]);
+      }
+    }
     return;
   }
   std::int64_t i = 0;
-  if (past_cache) {
+  constexpr std::int64_t kLeastStream = 16;  // what Highway can stream
+  if (past_cache && lanes(d) * static_cast<std::int64_t>(sizeof(T)) >= kLeastStream) {
     constexpr std::int64_t kLine = 64 / sizeof(T);
     const std::int64_t head = std::min(n, elements_to_border(to, 64));
     if (n - head >= kLine) {

@@ -12,10 +12,17 @@ namespace bp {
 
 namespace {
 
+template <class Plan>
+std::string refuse_for_cpu(const Plan& plan) {
+  return cpu::refuse_pool(plan.geometry);
+}
+
 constexpr Implementation<MaxPoolPlan> kMaxPoolCpu[] = {
+    {"simd", refuse_for_cpu<MaxPoolPlan>, cpu::make_max_pool},
     {"reference", accept_all<MaxPoolPlan>, PlainKernel<MaxPoolPlan, reference::max_pool>::make},
 };
 constexpr Implementation<MaxPoolGradPlan> kMaxPoolGradCpu[] = {
+    {"simd", refuse_for_cpu<MaxPoolGradPlan>, cpu::make_max_pool_grad},
     {"reference", accept_all<MaxPoolGradPlan>,
      PlainKernel<MaxPoolGradPlan, reference::max_pool_grad, reference::max_pool_grad_workspace>::make},
 };

@@ -99,6 +99,14 @@ void max_pool(const MaxPoolPlan& plan, const Bindings& bindings);
 void max_pool_grad(const MaxPoolGradPlan& plan, const Bindings& bindings);
 std::size_t max_pool_grad_workspace(const MaxPoolGradPlan& plan);
 void convert_winners(const ConvertWinnersPlan& plan, const Bindings& bindings);
+// Refuses stored winners some of which are no tap of their window.
+void report_wrong_winners(const MaxPoolGradPlan& plan, const Bindings& bindings);
 }  // namespace reference
+
+namespace cpu {
+std::string refuse_pool(const PoolGeometry& geometry);
+std::unique_ptr<Kernel> make_max_pool(std::shared_ptr<const MaxPoolPlan> plan, const Settings& settings);
+std::unique_ptr<Kernel> make_max_pool_grad(std::shared_ptr<const MaxPoolGradPlan> plan, const Settings& settings);
+}  // namespace cpu
 
 }  // namespace bp

@@ -149,6 +149,19 @@ void max_pool_grad(const MaxPoolGradPlan& plan, const Bindings& bindings) {
   wrong.report(MaxPoolGrad::kName, "winners", plan.rank);
 }
 
+void report_wrong_winners(const MaxPoolGradPlan& plan, const Bindings& bindings) {
+  WrongWinners wrong;
+  visit(IndexTypes{}, plan.winners.tensor.dtype, [&]<class Index>() {
+    const auto* winners = bindings.input<Index>(2);
+    cpu::for_each_index(plan.winners.tensor.shape(), [&](const Dims& i) {
+      const Index stored = winners[cpu::offset(plan.winners.tensor, i)];
+      const StoredWinner winner = decode(plan.geometry, plan.winners.kind, window_index(i), stored);
+      if (winner.state == StoredWinner::State::wrong) wrong.add(window_index(i), stored);
+    });
+  });
+  wrong.report(MaxPoolGrad::kName, "winners", plan.rank);
+}
+
 void convert_winners(const ConvertWinnersPlan& plan, const Bindings& bindings) {
   WrongWinners wrong;
   visit(IndexTypes{}, plan.from.tensor.dtype, [&]<class From>() {
