@@ -1,99 +1,28 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "harness.h"
 
-#include "buffer.h"
+#include "buffers.h"
 #include "check.h"
-#include "embedded_workloads.h"
+#include "core/cache_size.h"
+#include "core/half.h"
 #include "floor.h"
+#include "peers/peers.h"
+#include "race.h"
 
 #include <fmt/format.h>
 
-#include <sys/mman.h>
-#include <unistd.h>
-
 #include <algorithm>
-#include <chrono>
+#include <cmath>
 #include <cstring>
-#include <fstream>
+#include <limits>
 #include <memory>
-#include <new>
-#include <span>
 #include <thread>
-#include <utility>
 
 namespace bench {
 
 namespace {
 
-using Clock = std::chrono::steady_clock;
-
-double nanoseconds(const std::function<void()>& work) {
-  const auto start = Clock::now();
-  work();
-  return std::chrono::duration<double, std::nano>(Clock::now() - start).count();
-}
-
-double quantile(std::vector<double> values, double q) {
-  std::sort(values.begin(), values.end());
-  return values[static_cast<std::size_t>(q * static_cast<double>(values.size() - 1))];
-}
-
-// ---- Memory ----------------------------------------------------------------------------------------------
-
-// Pages of their own, touched before anything is timed.
-class Memory {
- public:
-  explicit Memory(std::size_t size) : size_(size) {
-    if (size == 0) return;
-    void* mapped = ::mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (mapped == MAP_FAILED) throw std::bad_alloc();
-    data_ = static_cast<std::byte*>(mapped);
-    std::memset(data_, 1, size);
-  }
-  ~Memory() {
-    if (data_ != nullptr) ::munmap(data_, size_);
-  }
-  Memory(Memory&& other) noexcept : data_(std::exchange(other.data_, nullptr)), size_(other.size_) {}
-  Memory(const Memory&) = delete;
-  Memory& operator=(const Memory&) = delete;
-  Memory& operator=(Memory&&) = delete;
-  [[nodiscard]] std::byte* data() const { return data_; }
-  [[nodiscard]] std::span<std::byte> bytes() const { return {data_, size_}; }
-
- private:
-  std::byte* data_ = nullptr;
-  std::size_t size_ = 0;
-};
-
-std::size_t byte_size(const tools::TensorSpec& spec) {
-  return spec.absent ? 0 : static_cast<std::size_t>(tools::element_count(spec.sizes)) * tools::dtype_size(spec.dtype);
-}
-
-// Small reals of both signs in any type: never NaN, and sums stay finite. Bits by a multiplicative generator.
-void fill(const tools::TensorSpec& spec, std::span<std::byte> bytes, std::uint64_t seed) {
-  const tools::TensorSpec sample{spec.name, spec.dtype, {4096}, {1}, false};
-  const tools::Dense values = tools::random_values(sample, tools::Fill::reals, seed, 1);
-  const std::size_t element = tools::dtype_size(spec.dtype);
-  std::uint64_t state = seed * 2 + 1;
-  for (std::size_t at = 0; at + element <= bytes.size(); at += element) {
-    state *= 6364136223846793005u;
-    std::memcpy(bytes.data() + at, &values.bits[state >> 52], element);
-  }
-}
-
-// The tensors of one problem in memory, packed in their layout.
-struct BufferSet {
-  std::vector<Memory> inputs, outputs;
-  std::vector<const void*> in;
-  std::vector<void*> out;
-
-  explicit BufferSet(const tools::Tensors& specs) {
-    for (const tools::TensorSpec& spec : specs.inputs) inputs.emplace_back(byte_size(spec));
-    for (const tools::TensorSpec& spec : specs.outputs) outputs.emplace_back(byte_size(spec));
-    for (const Memory& memory : inputs) in.push_back(memory.data());
-    for (const Memory& memory : outputs) out.push_back(memory.data());
-  }
-};
+// ---- Running ---------------------------------------------------------------------------------------------
 
 std::vector<std::max_align_t> workspace_for(const bp_operator* op) {
   std::size_t bytes = 0;
@@ -108,30 +37,63 @@ void run(const bp_operator* op, const BufferSet& set, std::vector<std::max_align
   }
 }
 
-// Stored winners are those of a forward pass over some x.
-void fill_winners(const tools::Problem& problem, std::int32_t dtype, const BufferSet& set, std::size_t slot) {
-  tools::Problem forward = problem;
-  forward.kind = BP_MAX_POOL;
-  const tools::Tensors specs = tools::tensors(forward, dtype);
-  const tools::CreateResult created = tools::try_create(forward, specs, {});
-  if (!created.op) throw tools::UsageError(created.error);
-  BufferSet own(specs);
-  fill(specs.inputs[0], own.inputs[0].bytes(), 7);
-  own.out[1] = set.inputs[slot].data();
-  std::vector<std::max_align_t> workspace = workspace_for(created.op.get());
-  run(created.op.get(), own, workspace);
-}
+bool is_reference(const bp_operator* op) { return std::string_view(bp_operator_implementation(op)) == "reference"; }
 
-void fill_inputs(const tools::Problem& problem, std::int32_t dtype, const tools::Tensors& specs, const BufferSet& set) {
-  for (std::size_t i = 0; i < specs.inputs.size(); ++i) {
-    if (specs.inputs[i].absent) continue;
-    if (specs.inputs[i].name == "winners") {
-      fill_winners(problem, dtype, set, i);
-    } else {
-      fill(specs.inputs[i], set.inputs[i].bytes(), i + 3);
+// ---- Inputs ----------------------------------------------------------------------------------------------
+
+// All tensors of a problem, as often as it is needed.
+class Buffers {
+ public:
+  Buffers(const tools::Problem& problem, std::int32_t dtype, const tools::Tensors& specs, std::size_t count)
+      : problem_(problem), dtype_(dtype), specs_(specs) {
+    for (std::size_t i = 0; i < count; ++i) sets_.emplace_back(specs);
+    fill_inputs(sets_.front());
+    for (std::size_t k = 1; k < count; ++k) {
+      for (std::size_t i = 0; i < specs.inputs.size(); ++i) {
+        std::ranges::copy(sets_.front().inputs[i].bytes(), sets_[k].inputs[i].data());
+      }
     }
   }
-}
+
+  [[nodiscard]] const std::vector<BufferSet>& sets() const { return sets_; }
+  // The x whose winners are stored, where there are any.
+  [[nodiscard]] const Memory* forward_x() const { return forward_ ? forward_->inputs.data() : nullptr; }
+  void keep_one() {
+    while (sets_.size() > 1) sets_.pop_back();
+  }
+
+ private:
+  void fill_inputs(const BufferSet& set) {
+    for (std::size_t i = 0; i < specs_.inputs.size(); ++i) {
+      if (specs_.inputs[i].absent) continue;
+      if (specs_.inputs[i].name == "winners") {
+        fill_winners(set.inputs[i]);
+      } else {
+        fill(specs_.inputs[i], set.inputs[i].bytes(), i + 3);
+      }
+    }
+  }
+
+  // Stored winners are those of a forward pass over some x.
+  void fill_winners(const Memory& winners) {
+    tools::Problem forward = problem_;
+    forward.kind = BP_MAX_POOL;
+    const tools::Tensors specs = tools::tensors(forward, dtype_);
+    const tools::CreateResult created = tools::try_create(forward, specs, {});
+    if (!created.op) throw tools::UsageError(created.error);
+    forward_ = std::make_unique<BufferSet>(specs);
+    fill(specs.inputs[0], forward_->inputs[0].bytes(), 7);
+    forward_->out[1] = winners.data();
+    std::vector<std::max_align_t> workspace = workspace_for(created.op.get());
+    run(created.op.get(), *forward_, workspace);
+  }
+
+  const tools::Problem& problem_;
+  std::int32_t dtype_;
+  const tools::Tensors& specs_;
+  std::vector<BufferSet> sets_;
+  std::unique_ptr<BufferSet> forward_;
+};
 
 // ---- Verification ----------------------------------------------------------------------------------------
 
@@ -149,13 +111,16 @@ tools::Problem shrunk(tools::Problem p) {
   return p;
 }
 
+// Leaves the operator's result in the set.
 std::string verify(const tools::Problem& problem, std::int32_t dtype, const bp_operator* op,
                    const tools::Tensors& specs, const BufferSet& set, const Settings& settings) {
   const tools::Problem small = shrunk(problem);
   const tools::CreateResult created = tools::try_create(small, tools::tensors(small, dtype), settings.create);
   if (!created.op) return created.error;
   if (std::string wrong = tools::check_problem(small, dtype, created.op.get()); !wrong.empty()) return wrong;
-  if (std::string_view(bp_operator_implementation(op)) == "reference") return {};
+  std::vector<std::max_align_t> workspace = workspace_for(op);
+  run(op, set, workspace);
+  if (is_reference(op)) return {};
 
   // At full size the reference is the judge.
   tools::CreateOptions options;
@@ -164,9 +129,7 @@ std::string verify(const tools::Problem& problem, std::int32_t dtype, const bp_o
   if (!reference.op) return reference.error;
   BufferSet expected(specs);
   expected.in = set.in;
-  std::vector<std::max_align_t> workspace = workspace_for(op);
   std::vector<std::max_align_t> reference_workspace = workspace_for(reference.op.get());
-  run(op, set, workspace);
   run(reference.op.get(), expected, reference_workspace);
   for (std::size_t i = 0; i < set.outputs.size(); ++i) {
     const auto found = set.outputs[i].bytes();
@@ -177,72 +140,146 @@ std::string verify(const tools::Problem& problem, std::int32_t dtype, const bp_o
   return {};
 }
 
-// ---- Timing ----------------------------------------------------------------------------------------------
-
-// What the kernel says of the first processor's caches; what the C library says is wrong on some virtual machines.
-std::size_t last_level_cache() {
-  std::size_t largest = 0;
-  for (int index = 0; index < 8; ++index) {
-    std::ifstream file(fmt::format("/sys/devices/system/cpu/cpu0/cache/index{}/size", index));
-    std::size_t kilobytes = 0;
-    if (file >> kilobytes) largest = std::max(largest, kilobytes << 10);
+// A value that a peer may have computed; types that it could only have moved have no value here.
+std::optional<double> value_at(std::span<const std::byte> bytes, std::size_t i, std::int32_t dtype) {
+  const auto as = [&]<class T>(T value) {
+    std::memcpy(&value, bytes.data() + i * sizeof value, sizeof value);
+    return value;
+  };
+  switch (dtype) {
+    case BP_F64:
+      return as(double{});
+    case BP_F32:
+      return as(float{});
+    case BP_F16:
+      return bp::to_f32(as(bp::f16{}));
+    case BP_BF16:
+      return bp::to_f32(as(bp::bf16{}));
+    default:
+      return std::nullopt;
   }
-  constexpr std::size_t kUnknown = std::size_t{32} << 20;
-  return largest > 0 ? largest : kUnknown;
 }
 
-// The operator and both floors in turn, so that whatever the machine is doing meanwhile happens to all three.
-Timing time_sets(const std::vector<BufferSet>& sets, const Settings& settings,
-                 const std::function<void(const BufferSet&)>& work) {
-  std::vector<double> own, ordinary, past_cache;
-  std::size_t next = 0;
-  const auto next_set = [&]() -> const BufferSet& { return sets[next++ % sets.size()]; };
-  const auto floor = [&](const BufferSet& set, Stores stores) {
-    std::vector<std::span<const std::byte>> in;
-    std::vector<std::span<std::byte>> out;
-    for (const Memory& memory : set.inputs) in.emplace_back(memory.bytes());
-    for (const Memory& memory : set.outputs) out.emplace_back(memory.bytes());
-    move_bytes(in, out, settings.floor_threads, stores);
-  };
-  for (const BufferSet& set : sets) work(set);
-  double spent = 0;
-  constexpr std::size_t kMostRepetitions = 200;
-  const auto goes_on = [&] {
-    constexpr std::size_t kLeast = 3;
-    constexpr double kPatience = 10e9;  // a slow operator's median needs no five runs
-    if (own.size() < kLeast) return true;
-    if (own.size() < static_cast<std::size_t>(settings.least_repetitions)) return spent < kPatience;
-    return spent < settings.seconds * 1e9 && own.size() < kMostRepetitions;
-  };
-  while (goes_on()) {
-    const BufferSet& a = next_set();
-    own.push_back(nanoseconds([&] { work(a); }));
-    spent += own.back();
-    const BufferSet& b = next_set();
-    ordinary.push_back(nanoseconds([&] { floor(b, Stores::ordinary); }));
-    const BufferSet& c = next_set();
-    past_cache.push_back(nanoseconds([&] { floor(c, Stores::non_temporal); }));
+// Bit-equal; or, since a peer may sum in another order, sum in the type itself and have weights of its own rounding,
+// off by no more than a few units of the type in the greatest value.
+bool agree(std::span<const std::byte> found, std::span<const std::byte> expected, std::int32_t dtype) {
+  if (std::memcmp(found.data(), expected.data(), found.size()) == 0) return true;
+  constexpr double kUnits = 16;
+  const double unit = dtype == BP_F16 ? 0x1p-10 : dtype == BP_BF16 ? 0x1p-7 : 0x1p-20;
+  double greatest = 0, error = 0;
+  for (std::size_t i = 0; i < found.size() / tools::dtype_size(dtype); ++i) {
+    const std::optional<double> a = value_at(found, i, dtype), b = value_at(expected, i, dtype);
+    if (!a || !(std::fabs(*a) <= std::numeric_limits<double>::max())) return false;
+    greatest = std::max(greatest, std::fabs(*b));
+    error = std::max(error, std::fabs(*a - *b));
   }
-  const double median = quantile(own, 0.5);
-  return {.median_ns = median,
-          .spread = (quantile(own, 0.75) - quantile(own, 0.25)) / median,
-          .floor_ns = std::min(quantile(ordinary, 0.5), quantile(past_cache, 0.5)),
-          .repetitions = static_cast<int>(own.size())};
+  return error <= kUnits * unit * greatest;
+}
+
+// ---- Timing ----------------------------------------------------------------------------------------------
+
+// The bytes of x that a slice of it must fetch: whole cache lines, in the rows that it has.
+std::size_t fetched_bytes(const tools::Problem& p, std::size_t element) {
+  constexpr std::int64_t kLine = 64;
+  const auto size = static_cast<std::int64_t>(element);
+  const std::int64_t n = p.y_shape.back();
+  const std::int64_t span = ((n - 1) * std::abs(p.strides.back()) + 1) * size;
+  std::int64_t bytes = std::min(span, n * kLine);
+  for (std::size_t axis = 0; axis + 1 < p.y_shape.size(); ++axis) bytes *= p.y_shape[axis];
+  return static_cast<std::size_t>(bytes);
+}
+
+// The operator's run that is timed, and all that it is timed against.
+class Contest {
+ public:
+  Contest(const tools::Problem& problem, const tools::Tensors& specs, const bp_operator* op, const Settings& settings,
+          int threads)
+      : problem_(problem),
+        specs_(specs),
+        op_(op),
+        settings_(settings),
+        floor_(threads),
+        workspace_(workspace_for(op)) {}
+
+  Timing time(const std::vector<BufferSet>& sets, const std::vector<PeerProcess*>& peers,
+              std::vector<PeerResult>& peer_results) {
+    std::vector<Racer> racers{own(sets), floor(sets, Stores::ordinary), floor(sets, Stores::non_temporal)};
+    for (PeerProcess* peer : peers) racers.emplace_back([peer](const Turn& turn) { return peer->run(turn); });
+    race(racers, sets.size(), settings_.seconds, settings_.least_repetitions);
+    for (std::size_t i = 0; i < peers.size(); ++i) peer_results[i].median_ns = racers[3 + i].median();
+    return {.median_ns = racers[0].median(),
+            .spread = racers[0].spread(),
+            .floor_ns = std::min(racers[1].median(), racers[2].median()),
+            .repetitions = racers[0].turns()};
+  }
+
+ private:
+  Racer own(const std::vector<BufferSet>& sets) {
+    auto calls = calls_here(sets.size(), [&](std::size_t set) { run(op_, sets[set], workspace_); });
+    return Racer([this, calls](const Turn& turn) {
+      const double time = calls(turn);
+      if (floor_.threads() > 1) let_threads_sleep();
+      return time;
+    });
+  }
+
+  Racer floor(const std::vector<BufferSet>& sets, Stores stores) {
+    return Racer(
+        floor_.while_awake(calls_here(sets.size(), [&, stores](std::size_t set) { move(sets[set], stores); })));
+  }
+
+  void move(const BufferSet& set, Stores stores) {
+    in_.clear();
+    out_.clear();
+    for (const Memory& memory : set.inputs) in_.emplace_back(memory.bytes());
+    for (const Memory& memory : set.outputs) out_.emplace_back(memory.bytes());
+    if (problem_.kind == BP_SLICE) {
+      in_[0] = in_[0].first(fetched_bytes(problem_, tools::dtype_size(specs_.inputs[0].dtype)));
+    }
+    floor_.move(in_, out_, stores);
+  }
+
+  const tools::Problem& problem_;
+  const tools::Tensors& specs_;
+  const bp_operator* op_;
+  const Settings& settings_;
+  Floor floor_;
+  std::vector<std::max_align_t> workspace_;
+  std::vector<std::span<const std::byte>> in_;
+  std::vector<std::span<std::byte>> out_;
+};
+
+// Peers that have such an operator, ready to race; what they compute is compared with the verified result in the set.
+std::vector<PeerProcess*> prepared(const Peers& peers, const PeerTask& task, std::vector<PeerResult>& results) {
+  std::vector<PeerProcess*> ready;
+  const Memory& output = task.sets.front().outputs.front();
+  const std::vector<std::byte> expected(output.bytes().begin(), output.bytes().end());
+  for (const auto& peer : peers.running()) {
+    if (!peer->prepare(task)) continue;
+    std::memset(output.data(), 0xa5, expected.size());  // what it does not write is not taken for its result
+    peer->run({.first_set = 0, .untimed = 0, .timed = 1});
+    const bool agrees = agree(output.bytes(), expected, task.specs.outputs.front().dtype);
+    results.push_back({.name = peer->name(), .agrees = agrees});
+    ready.push_back(peer.get());
+  }
+  return ready;
 }
 
 }  // namespace
 
-const std::vector<Workload>& workloads() {
-  static const std::vector<Workload> all = [] {
-    std::vector<Workload> parsed;
-    for (const auto& [section, problem] : tools::parse_problems(kEmbeddedWorkloads))
-      parsed.push_back({section, problem});
-    return parsed;
-  }();
-  return all;
+int Settings::threads() const {
+  return create.threads > 0 ? create.threads : static_cast<int>(std::thread::hardware_concurrency());
 }
 
-Result measure(const tools::Problem& problem, std::int32_t dtype, const Settings& settings) {
+const PeerResult* Result::best_peer() const {
+  const PeerResult* best = nullptr;
+  for (const PeerResult& peer : peers) {
+    if (peer.agrees && (best == nullptr || peer.median_ns < best->median_ns)) best = &peer;
+  }
+  return best;
+}
+
+Result measure(const tools::Problem& problem, std::int32_t dtype, const Settings& settings, const Peers& peers) {
   const tools::Tensors specs = tools::tensors(problem, dtype);
   const tools::CreateResult created = tools::try_create(problem, specs, settings.create);
   if (!created.op) throw tools::UsageError(created.error);
@@ -253,57 +290,31 @@ Result measure(const tools::Problem& problem, std::int32_t dtype, const Settings
                 .layout = problem.nhwc ? "nhwc" : "nchw",
                 .device = settings.create.device.kind == BP_DEVICE_CPU ? "cpu" : "cuda",
                 .implementation = bp_operator_implementation(op),
-                .threads = settings.floor_threads};
+                .threads = is_reference(op) ? 1 : settings.threads()};
   bp_operator_bytes(op, &result.bytes);
 
-  const std::size_t cache = last_level_cache();
-  std::vector<BufferSet> sets;
-  const std::size_t wanted = std::clamp<std::size_t>(2 * cache / std::max<std::uint64_t>(result.bytes, 1) + 1, 1, 64);
-  for (std::size_t i = 0; i < wanted; ++i) {
-    sets.emplace_back(specs);
-    fill_inputs(problem, dtype, specs, sets.back());
-  }
-  result.difference = verify(problem, dtype, op, specs, sets.front(), settings);
+  const std::size_t cache = bp::last_level_cache();
+  result.judged_hot = result.bytes < cache;
+  constexpr std::size_t kMostSets = 64;
+  const std::size_t past_cache = 2 * cache / std::max<std::uint64_t>(result.bytes, 1) + 1;
+  Buffers buffers(problem, dtype, specs, std::min(past_cache, kMostSets));
+  result.difference = verify(problem, dtype, op, specs, buffers.sets().front(), settings);
   result.verified = result.difference.empty();
   if (!result.verified) return result;
 
-  std::vector<std::max_align_t> workspace = workspace_for(op);
-  const auto work = [&](const BufferSet& set) { run(op, set, workspace); };
-  result.cold = time_sets(sets, settings, work);
-  if (result.bytes < cache) {
-    while (sets.size() > 1) sets.pop_back();
-    result.hot = time_sets(sets, settings, work);
-    result.judged_hot = true;
+  Contest contest(problem, specs, op, settings, result.threads);
+  if (result.judged_hot) {
+    // So small that all sets together would be in the cache: it has no cold sense.
+    if (past_cache <= kMostSets) result.cold = contest.time(buffers.sets(), {}, result.peers);
+    buffers.keep_one();
+    std::vector<std::max_align_t> workspace = workspace_for(op);
+    run(op, buffers.sets().front(), workspace);  // the floor has written over the result
   }
+  const PeerTask task{problem, specs, buffers.sets(), buffers.forward_x()};
+  const std::vector<PeerProcess*> ready = prepared(peers, task, result.peers);
+  (result.judged_hot ? result.hot : result.cold) = contest.time(buffers.sets(), ready, result.peers);
+  for (PeerProcess* peer : ready) peer->release();
   return result;
-}
-
-Machine machine() {
-  Machine m;
-  std::ifstream cpuinfo("/proc/cpuinfo");
-  for (std::string line; std::getline(cpuinfo, line);) {
-    if (line.rfind("model name", 0) == 0 && m.cpu.empty()) m.cpu = line.substr(line.find(':') + 2);
-  }
-  std::ifstream version("/proc/sys/kernel/osrelease");
-  std::getline(version, m.system);
-  m.system = "Linux " + m.system;
-  m.compiler = "g++ " __VERSION__;
-  m.cores = static_cast<int>(std::thread::hardware_concurrency());
-  m.last_level_cache = last_level_cache();
-  return m;
-}
-
-CopyLimits copy_limits(int threads) {
-  const std::size_t size = std::max<std::size_t>(std::size_t{256} << 20, 4 * last_level_cache());
-  const Memory from(size), to(size);
-  const std::span<const std::byte> in[] = {from.bytes()};
-  const std::span<std::byte> out[] = {to.bytes()};
-  const auto rate = [&](Stores stores) {
-    std::vector<double> times;
-    for (int i = 0; i < 7; ++i) times.push_back(nanoseconds([&] { move_bytes(in, out, threads, stores); }));
-    return 2 * static_cast<double>(size) / quantile(times, 0.5);
-  };
-  return {rate(Stores::ordinary), rate(Stores::non_temporal)};
 }
 
 }  // namespace bench

@@ -1,16 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
-// The bench: verify, then time, against the floor measured in the same run.
+// The bench: verify, then time, against the floor and the peers, all in the same run.
 #pragma once
 
 #include "problem.h"
 
 #include <cstdint>
-#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
 
 namespace bench {
+
+class Peers;
+
+// ---- What is timed ---------------------------------------------------------------------------------------
 
 // A problem to time. Groups: "cpu" and "cuda" are the tables of each device's issue, "network" the shapes of real
 // networks.
@@ -20,12 +23,18 @@ struct Workload {
 };
 const std::vector<Workload>& workloads();
 
+// One ordinary problem of each operator that moves about so many bytes in f32.
+std::vector<tools::Problem> problems_of_size(std::uint64_t bytes);
+
+// ---- Measuring -------------------------------------------------------------------------------------------
+
 struct Settings {
   std::vector<std::int32_t> dtypes{BP_F32};
   tools::CreateOptions create;
-  int floor_threads = 1;  // as many as the implementation uses
-  double seconds = 0.5;   // at least so long for each measurement
+  double seconds = 0.5;  // at least so long for each measurement
   int least_repetitions = 5;
+
+  [[nodiscard]] int threads() const;  // that an implementation may use
 };
 
 // One sense of a measurement. Hot: one set of buffers, again and again. Cold: sets rotated past the last-level cache.
@@ -36,10 +45,12 @@ struct Timing {
   int repetitions = 0;
 };
 
-struct Peer {
-  std::string name;
+struct PeerResult {
+  std::string name;  // with its version
   double median_ns = 0;
   bool agrees = false;
+
+  [[nodiscard]] std::string short_name() const { return name.substr(0, name.find(' ')); }
 };
 
 struct Result {
@@ -49,16 +60,22 @@ struct Result {
   bool verified = false;
   std::string difference{};  // what is wrong, where it is not verified
   std::optional<Timing> hot{};
-  Timing cold{};
+  std::optional<Timing> cold{};
   bool judged_hot = false;  // a problem smaller than the last-level cache is judged hot
-  std::vector<Peer> peers{};
+  std::vector<PeerResult> peers{};
 
-  [[nodiscard]] const Timing& timing() const { return judged_hot ? *hot : cold; }
-  [[nodiscard]] double gb_per_s() const { return static_cast<double>(bytes) / timing().median_ns; }
-  [[nodiscard]] double fraction() const { return timing().floor_ns / timing().median_ns; }
+  // What counts; all 0 where it was not timed, because it is not verified.
+  [[nodiscard]] Timing timing() const { return (judged_hot ? hot : cold).value_or(Timing{}); }
+  [[nodiscard]] double gb_per_s() const { return verified ? static_cast<double>(bytes) / timing().median_ns : 0; }
+  [[nodiscard]] double fraction() const { return verified ? timing().floor_ns / timing().median_ns : 0; }
+  [[nodiscard]] const PeerResult* best_peer() const;  // of those that agree; null: there is none
+  [[nodiscard]] double times_best_peer() const { return best_peer()->median_ns / timing().median_ns; }
 };
 
-Result measure(const tools::Problem& problem, std::int32_t dtype, const Settings& settings);
+// Peers are timed in the sense that is judged.
+Result measure(const tools::Problem& problem, std::int32_t dtype, const Settings& settings, const Peers& peers);
+
+// ---- The machine -----------------------------------------------------------------------------------------
 
 // What the machine is, and its limits: copy bandwidth with both kinds of stores.
 struct Machine {
@@ -68,6 +85,7 @@ struct Machine {
 };
 Machine machine();
 struct CopyLimits {
+  int threads = 1;
   double ordinary_gb_per_s = 0;
   double non_temporal_gb_per_s = 0;
 };
@@ -77,8 +95,25 @@ CopyLimits copy_limits(int threads);
 
 std::string table_head();
 std::string table_row(const Result& result);
-std::string to_json(const Machine& machine, const CopyLimits& limits, const std::string& commit,
-                    const std::vector<Result>& results);
-std::string to_svg(const Machine& machine, const std::string& commit, const std::vector<Result>& results);
+
+// The results of problems_of_size.
+struct SizedResults {
+  std::uint64_t bytes = 0;
+  std::vector<Result> results;
+};
+// The time for each KiB: a line for each operator, a column for each size.
+std::string sizes_table(const std::vector<SizedResults>& sizes);
+// The time of a call beside the peers': a line for each size and operator.
+std::string calls_table(const std::vector<SizedResults>& sizes);
+
+// What a run was like.
+struct Run {
+  Machine machine;
+  CopyLimits limits;
+  std::string commit;
+};
+std::string to_json(const Run& run, const std::vector<Result>& results);
+// The rows of the first type.
+std::string to_svg(const Run& run, const std::vector<Result>& results);
 
 }  // namespace bench

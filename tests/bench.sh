@@ -1,15 +1,20 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# The bench on small problems: what it prints and writes has its fixed form. No time is judged.
+# The bench on small problems: what it prints and writes has its fixed form. No time is judged, and no peer is needed.
 set -eu
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
+export BACKPASS_COMMIT=test BACKPASS_PEERS_PYTHON="$folder/none"
+expect() { grep -q -- "$1" "$2" || { echo "not found in $2: $1"; exit 1; }; }
+refused() { "$@" 2> "$folder/error" && { echo "not refused: $*"; exit 1; } || true; }
+is_json() { if command -v python3 > /dev/null; then python3 -c "import json, sys; json.load(open(sys.argv[1]))" "$1"; fi; }
+
 names="grad_3_s2_compact grad_bilinear_x2 grad_half_channels grad_one_element window_3_stride_2"
 # shellcheck disable=SC2086
-BACKPASS_COMMIT=test "$1" bench $names --dtype f32,f16 --seconds 0.001 --json "$folder/b.json" --plot "$folder/b.svg" > "$folder/table"
+"$1" bench $names --dtype f32,f16 --seconds 0.001 --json "$folder/b.json" --plot "$folder/b.svg" > "$folder/table"
 cat "$folder/table"
-expect() { grep -q -- "$1" "$2" || { echo "not found in $2: $1"; exit 1; }; }
-expect '^max_pool_grad  grad_3_s2_compact .* f16 .* nhwc .* reference ' "$folder/table"
+expect '^peers: oneDNN .*, PyTorch not found (make peers)$' "$folder/table"
+expect '^max_pool_grad  grad_3_s2_compact .* f16 .* nhwc ' "$folder/table"
 for key in machine commit limits results operator problem dtype layout device implementation threads median_ns spread \
            bytes gb_per_s fraction verified peers; do
   expect "\"$key\":" "$folder/b.json"
@@ -17,8 +22,26 @@ done
 expect '"commit": "test"' "$folder/b.json"
 expect '"verified": true' "$folder/b.json"
 if grep -q '"verified": false' "$folder/b.json"; then echo "something differs"; exit 1; fi
-if command -v python3 > /dev/null; then python3 -c "import json, sys; json.load(open(sys.argv[1]))" "$folder/b.json"; fi
+# Where oneDNN is there, it took part, and has the same gradient.
+if ! grep -q 'oneDNN not found' "$folder/table"; then
+  expect '"peers": \[{"name": "oneDNN [0-9.]*", "median_ns": [0-9]*, "agrees": true}\]' "$folder/b.json"
+  if grep -q '"agrees": false' "$folder/b.json"; then echo "a peer differs"; exit 1; fi
+fi
+is_json "$folder/b.json"
 expect '<svg ' "$folder/b.svg"
 expect '</svg>' "$folder/b.svg"
-"$1" bench no_such_problem 2> "$folder/error" && exit 1
+
+"$1" bench --calls --seconds 0.001 --json "$folder/calls.json" > "$folder/calls"
+cat "$folder/calls"
+expect '^slice_grad *32 KiB ' "$folder/calls"
+is_json "$folder/calls.json"
+"$1" bench --sizes --largest 65536 --seconds 0.001 --json "$folder/sizes.json" > "$folder/sizes"
+cat "$folder/sizes"
+expect '^ns for a KiB *1 KiB *4 KiB *16 KiB *64 KiB$' "$folder/sizes"
+expect '^resample_grad ' "$folder/sizes"
+is_json "$folder/sizes.json"
+
+refused "$1" bench no_such_problem
 expect "'no_such_problem' is no workload and no named problem" "$folder/error"
+refused "$1" bench --calls relu
+expect "expected one of the two and no name beside it" "$folder/error"

@@ -5,6 +5,7 @@
 #include "device_options.h"
 #include "harness.h"
 #include "options.h"
+#include "peers/peers.h"
 
 #include <fmt/format.h>
 
@@ -26,6 +27,8 @@ struct BenchArguments {
   std::string layout = "both";
   std::string json, plot;
   double seconds = 0.5;
+  bool sizes = false, calls = false, no_peers = false;
+  std::uint64_t largest = std::uint64_t{1} << 30;
   DeviceOptions device;
 };
 
@@ -41,8 +44,13 @@ std::vector<std::string> split_list(const std::string& text) {
 }
 
 // Workloads by group, or by name from any group and from the problems files.
-std::vector<Problem> selected(const BenchArguments& a, std::optional<std::int32_t> kind,
-                              const std::vector<std::string>& names) {
+std::vector<Problem> selected(const BenchArguments& a) {
+  std::vector<std::string> names = a.words;
+  std::optional<std::int32_t> kind;
+  if (!names.empty() && operator_kind(names.front())) {
+    kind = operator_kind(names.front());
+    names.erase(names.begin());
+  }
   std::vector<Problem> problems;
   if (names.empty()) {
     for (const bench::Workload& w : bench::workloads()) {
@@ -65,14 +73,15 @@ std::vector<Problem> selected(const BenchArguments& a, std::optional<std::int32_
 }
 
 // Channels-last is a question where there are channels: poolings and resamplings of rank 4 and 5.
-std::vector<Problem> in_layouts(const Problem& problem, const std::string& layout) {
-  const bool has_layouts =
-      problem.rank() >= 4 && problem.rank() <= 5 && (is_pooling(problem.kind) || is_resample(problem.kind));
+std::vector<Problem> in_layouts(const std::vector<Problem>& problems, const std::string& layout) {
   std::vector<Problem> result;
-  if (layout != "nhwc" || !has_layouts) result.push_back(problem);
-  if (layout != "nchw" && has_layouts && !problem.nhwc) {
-    result.push_back(problem);
-    result.back().nhwc = true;
+  for (const Problem& p : problems) {
+    const bool has_layouts = p.rank() >= 4 && p.rank() <= 5 && (is_pooling(p.kind) || is_resample(p.kind));
+    if (layout != "nhwc" || !has_layouts) result.push_back(p);
+    if (layout != "nchw" && has_layouts && !p.nhwc) {
+      result.push_back(p);
+      result.back().nhwc = true;
+    }
   }
   return result;
 }
@@ -84,52 +93,95 @@ void write_file(const std::string& path, const std::string& text) {
   if (!file) throw UsageError(fmt::format("{}: could not be written", path));
 }
 
-int run_bench(const BenchArguments& a) {
-  std::vector<std::string> names = a.words;
-  std::optional<std::int32_t> kind;
-  if (!names.empty() && operator_kind(names.front())) {
-    kind = operator_kind(names.front());
-    names.erase(names.begin());
-  }
-  bench::Settings settings;
-  settings.create = a.device.create_options();
-  settings.seconds = a.seconds;
-  settings.dtypes.clear();
-  for (const std::string& name : split_list(a.dtypes)) settings.dtypes.push_back(parse_dtype("--dtype", name));
-  std::vector<Problem> problems;
-  for (const Problem& p : selected(a, kind, names)) {
-    for (Problem& q : in_layouts(p, a.layout)) problems.push_back(std::move(q));
+// ---- Three kinds of run --------------------------------------------------------------------------------
+
+// Measures on a device that has the type, and tells how far it is.
+class Bench {
+ public:
+  Bench(const BenchArguments& a, const bench::Peers& peers) : peers_(peers) {
+    settings_.create = a.device.create_options();
+    settings_.seconds = a.seconds;
+    settings_.dtypes.clear();
+    for (const std::string& name : split_list(a.dtypes)) settings_.dtypes.push_back(parse_dtype("--dtype", name));
   }
 
-  const bench::Machine machine = bench::machine();
-  const bench::CopyLimits limits = bench::copy_limits(settings.floor_threads);
-  const char* commit_given = std::getenv("BACKPASS_COMMIT");
-  const std::string commit = commit_given == nullptr ? "unknown" : commit_given;
-  fmt::print(
-      "{}, {} cores, last-level cache {} MiB; copy {:.1f} GB/s with ordinary stores, {:.1f} with non-temporal ones, 1 "
-      "thread\n\n{}",
-      machine.cpu, machine.cores, machine.last_level_cache >> 20, limits.ordinary_gb_per_s,
-      limits.non_temporal_gb_per_s, bench::table_head());
+  [[nodiscard]] const bench::Settings& settings() const { return settings_; }
+  [[nodiscard]] const std::vector<bench::Result>& results() const { return results_; }
+  [[nodiscard]] bool all_verified() const {
+    return std::all_of(results_.begin(), results_.end(), [](const bench::Result& r) { return r.verified; });
+  }
 
-  const bool terminal = ::isatty(STDERR_FILENO) != 0;
-  std::vector<bench::Result> results;
-  bool all_verified = true;
-  for (std::size_t i = 0; i < problems.size(); ++i) {
-    for (const std::int32_t dtype : settings.dtypes) {
-      if (bp_is_supported(problems[i].kind, a.device.device, dtype) == 0) continue;
-      if (terminal) fmt::print(stderr, "{} of {}: {} ...\r", i + 1, problems.size(), problems[i].name);
-      bench::Result result = bench::measure(problems[i], dtype, settings);
-      if (terminal) fmt::print(stderr, "\x1b[K");
-      fmt::print("{}", bench::table_row(result));
+  [[nodiscard]] bool has(const Problem& problem, std::int32_t dtype) const {
+    return bp_is_supported(problem.kind, settings_.create.device.kind, dtype) != 0;
+  }
+
+  const bench::Result& measure(const Problem& problem, std::int32_t dtype) {
+    if (terminal_) fmt::print(stderr, "{} {} ...\r", problem.name, dtype_name(dtype));
+    results_.push_back(bench::measure(problem, dtype, settings_, peers_));
+    if (terminal_) fmt::print(stderr, "\x1b[K");
+    return results_.back();
+  }
+
+ private:
+  const bench::Peers& peers_;
+  bench::Settings settings_;
+  std::vector<bench::Result> results_;
+  bool terminal_ = ::isatty(STDERR_FILENO) != 0;
+};
+
+void run_workloads(const std::vector<Problem>& problems, Bench& bench) {
+  fmt::print("{}", bench::table_head());
+  for (const Problem& p : problems) {
+    for (const std::int32_t dtype : bench.settings().dtypes) {
+      if (!bench.has(p, dtype)) continue;
+      fmt::print("{}", bench::table_row(bench.measure(p, dtype)));
       std::fflush(stdout);
-      all_verified = all_verified && result.verified;
-      results.push_back(std::move(result));
     }
   }
-  if (results.empty()) throw UsageError("no workload has one of these types on this device");
-  if (!a.json.empty()) write_file(a.json, bench::to_json(machine, limits, commit, results));
-  if (!a.plot.empty()) write_file(a.plot, bench::to_svg(machine, commit, results));
-  return all_verified ? 0 : 1;
+  if (bench.results().empty()) throw UsageError("no workload has one of these types on this device");
+}
+
+std::vector<bench::SizedResults> run_sizes(const std::vector<std::uint64_t>& sizes, Bench& bench) {
+  std::vector<bench::SizedResults> all;
+  for (const std::uint64_t bytes : sizes) {
+    all.push_back({bytes, {}});
+    for (const Problem& p : bench::problems_of_size(bytes)) all.back().results.push_back(bench.measure(p, BP_F32));
+  }
+  return all;
+}
+
+int run_bench(const BenchArguments& a) {
+  if ((a.sizes || a.calls) && (!a.words.empty() || a.sizes == a.calls)) {
+    throw UsageError("--sizes, --calls: have their own problems, expected one of the two and no name beside it");
+  }
+  std::vector<Problem> problems;
+  if (!a.sizes && !a.calls) problems = in_layouts(selected(a), a.layout);
+  const bool with_peers = !a.no_peers && !a.sizes;
+  const int threads = bench::Settings{.create = a.device.create_options()}.threads();
+  const bench::Peers peers = with_peers ? bench::Peers(threads) : bench::Peers();
+  Bench bench(a, peers);
+  const char* commit = std::getenv("BACKPASS_COMMIT");
+  const bench::Run run{bench::machine(), bench::copy_limits(threads), commit == nullptr ? "unknown" : commit};
+  fmt::print(
+      "{}, {} cores, last-level cache {} MiB; {} threads copy {:.1f} GB/s with ordinary stores, {:.1f} with "
+      "non-temporal ones\n{}\n\n",
+      run.machine.cpu, run.machine.cores, run.machine.last_level_cache >> 20, threads, run.limits.ordinary_gb_per_s,
+      run.limits.non_temporal_gb_per_s, peers.summary());
+  std::fflush(stdout);
+
+  constexpr std::uint64_t kKiB = 1 << 10;
+  if (a.sizes) {
+    std::vector<std::uint64_t> sizes;
+    for (std::uint64_t bytes = kKiB; bytes <= a.largest; bytes *= 4) sizes.push_back(bytes);
+    fmt::print("{}", bench::sizes_table(run_sizes(sizes, bench)));
+  } else if (a.calls) {
+    fmt::print("{}", bench::calls_table(run_sizes({kKiB, 32 * kKiB}, bench)));
+  } else {
+    run_workloads(problems, bench);
+  }
+  if (!a.json.empty()) write_file(a.json, bench::to_json(run, bench.results()));
+  if (!a.plot.empty()) write_file(a.plot, bench::to_svg(run, bench.results()));
+  return bench.all_verified() ? 0 : 1;
 }
 
 }  // namespace
@@ -149,8 +201,14 @@ void add_bench(CLI::App& app, Command& chosen) {
   command->add_option("--seconds", a->seconds, "at least so long for each measurement (default 0.5)")
       ->check(CLI::Range(0.0, 3600.0).description(""))
       ->type_name("R");
+  command->add_flag("--sizes", a->sizes, "instead: the time for each KiB, from 1 KiB to 1 GiB, of every operator");
+  command->add_option("--largest", a->largest, "where --sizes ends (default 1 GiB)")
+      ->check(CLI::Range(std::uint64_t{1} << 10, std::uint64_t{1} << 40).description(""))
+      ->type_name("BYTES");
+  command->add_flag("--calls", a->calls, "instead: the time of one call at 1 KiB and 32 KiB, beside the peers'");
+  command->add_flag("--no-peers", a->no_peers, "do not look for other libraries to race");
   command->add_option("--json", a->json, "write the results as JSON")->type_name("F.json");
-  command->add_option("--plot", a->plot, "write the fractions as a plot")->type_name("F.svg");
+  command->add_option("--plot", a->plot, "write the fractions of the first type as a plot")->type_name("F.svg");
   add_device_options(*command, a->device);
   command->callback([a, &chosen] { chosen = [a] { return run_bench(*a); }; });
 }
