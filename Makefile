@@ -46,6 +46,15 @@ install: deps ## install the library and the command line under PREFIX (/usr/loc
 bench: build ## verify and time every workload of the cpu group; build/bench.json and build/bench.svg
 	BACKPASS_COMMIT=$$(git describe --always --dirty) build/release/tools/backpass bench --json build/bench.json --plot build/bench.svg
 
+.PHONY: peers
+peers: ## install what the bench races: oneDNN, and PyTorch under build/peers
+	@scripts/peers.sh
+
+.PHONY: callgrind
+callgrind: build ## count the instructions of three operators, beside the recorded ones
+	@scripts/deps.sh callgrind
+	@scripts/callgrind.sh
+
 .PHONY: docs
 docs: build ## write the generated tables of the documentation anew
 	@scripts/docs.sh $(CURDIR)/build/release/tools/backpass

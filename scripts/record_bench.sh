@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# record_bench.sh [BENCH ARGUMENTS]: runs the bench and keeps its JSON and plot under bench/results, named by device, date and
-# commit. Refuses a tree with changes, whose commit would say nothing.
+# record_bench.sh [BENCH ARGUMENTS]: runs the cpu group with one thread and with all, and keeps the results under
+# bench/results: a JSON of each run, named by date, commit and threads, and the plot of the f32 rows with all threads.
+# Refuses a tree with changes, whose commit would say nothing.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 git diff --quiet HEAD || { echo "commit first: the record names the commit" >&2; exit 1; }
@@ -9,5 +10,8 @@ BACKPASS_COMMIT=$(git rev-parse --short HEAD)
 export BACKPASS_COMMIT
 mkdir -p bench/results
 name=bench/results/cpu-$(date -u +%Y-%m-%d)-$BACKPASS_COMMIT
-build/release/tools/backpass bench --json "$name.json" --plot "$name.svg" "$@"
-echo "$name.json"
+for threads in 1 $(nproc); do
+  build/release/tools/backpass bench --threads "$threads" --dtype f32,f16,bf16 --seconds 0.1 \
+    --json "$name-threads-$threads.json" --plot bench/results/cpu.svg "$@"
+done
+echo "$name-threads-*.json bench/results/cpu.svg"
