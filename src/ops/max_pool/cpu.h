@@ -123,10 +123,11 @@ struct PoolGradSetup : PoolSetup {
   PoolReaches planes{}, rows{};
   std::vector<std::int64_t> first_column_tap{}, end_column_tap{};  // of every window along W
   std::int64_t partial_left = 0, partial_right = 0;                // windows at both ends that lack taps along W
-  bool scatters = false;               // each dy seeks its place, instead of each place its dy
-  std::vector<Spatial> taps{};         // by their numbers
-  bool has_unread_windows = false;     // stored winners of windows that have no tap, which no row asks for
-  std::vector<std::int32_t> tap_at{};  // flat winners: by the distance from the window's first tap; empty: too many
+  bool scatters = false;                   // each dy seeks its place, instead of each place its dy
+  std::vector<Spatial> taps{};             // by their numbers
+  std::vector<std::int64_t> tap_offset{};  // lanes from a window's first tap, in a block
+  bool has_unread_windows = false;         // stored winners of windows that have no tap, which no row asks for
+  std::vector<std::int32_t> tap_at{};      // flat winners: by the distance from the window's first tap; empty: too many
 };
 
 struct PoolForwardSetup : PoolSetup {

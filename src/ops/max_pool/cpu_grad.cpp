@@ -85,22 +85,26 @@ class Sum {
   int count_;
 };
 
+// Winners of more than a byte, and f64, are rare: their loops are compiled once, not for every count and way.
+template <class W>
+inline constexpr bool kIsCommon = sizeof(W) == 1;
+
 // Calls f(sum) with the Sum that fits: the counts that common windows have are known to the compiler.
 template <class A, class W, class F>
 HWY_INLINE void with_sum(const Candidate<A, W>* candidates, int count, F&& f) {
-  switch (count) {
+  switch (kIsCommon<W> ? count : 0) {
     case 1:
-      return f(Sum<A, W, 1>(candidates, count));
+      return f(Sum < A, W, kIsCommon<W> ? 1 : 0 > (candidates, count));
     case 2:
-      return f(Sum<A, W, 2>(candidates, count));
+      return f(Sum < A, W, kIsCommon<W> ? 2 : 0 > (candidates, count));
     case 3:
-      return f(Sum<A, W, 3>(candidates, count));
+      return f(Sum < A, W, kIsCommon<W> ? 3 : 0 > (candidates, count));
     case 4:
-      return f(Sum<A, W, 4>(candidates, count));
+      return f(Sum < A, W, kIsCommon<W> ? 4 : 0 > (candidates, count));
     case 6:
-      return f(Sum<A, W, 6>(candidates, count));
+      return f(Sum < A, W, kIsCommon<W> ? 6 : 0 > (candidates, count));
     case 9:
-      return f(Sum<A, W, 9>(candidates, count));
+      return f(Sum < A, W, kIsCommon<W> ? 9 : 0 > (candidates, count));
     default:
       return f(Sum<A, W, 0>(candidates, count));
   }
@@ -173,19 +177,19 @@ HWY_INLINE void gather_pairs(const Candidate<A, W>* first, int first_count, cons
     gather_pairs<kWay, A, W>(Sum<A, W, kFirst>(first, first_count), Sum<A, W, kSecond>(second, second_count), second_at,
                              runs, block, dx);
   };
-  switch (100 * first_count + second_count) {
+  switch (kIsCommon<W> ? 100 * first_count + second_count : 0) {
     case 101:
-      return known.template operator()<1, 1>();
+      return known.template operator() < kIsCommon<W> ? 1 : 0, kIsCommon<W> ? 1 : 0 > ();
     case 102:
-      return known.template operator()<1, 2>();
+      return known.template operator() < kIsCommon<W> ? 1 : 0, kIsCommon<W> ? 2 : 0 > ();
     case 201:
-      return known.template operator()<2, 1>();
+      return known.template operator() < kIsCommon<W> ? 2 : 0, kIsCommon<W> ? 1 : 0 > ();
     case 202:
-      return known.template operator()<2, 2>();
+      return known.template operator() < kIsCommon<W> ? 2 : 0, kIsCommon<W> ? 2 : 0 > ();
     case 204:
-      return known.template operator()<2, 4>();
+      return known.template operator() < kIsCommon<W> ? 2 : 0, kIsCommon<W> ? 4 : 0 > ();
     case 402:
-      return known.template operator()<4, 2>();
+      return known.template operator() < kIsCommon<W> ? 4 : 0, kIsCommon<W> ? 2 : 0 > ();
     default:
       return known.template operator()<0, 0>();
   }
@@ -297,7 +301,8 @@ class GradRows {
   [[nodiscard]] Way choose_way() const {
     const std::int64_t step = lanes(Lanes<A>());
     const bool phases = axis_w().stride > 2 && s_.cut.unit == 1;
-    if (s_.scatters || phases || !dx_follows_ || (s_.cut.unit == 1 ? columns_ : s_.cut.unit) % step != 0)
+    if (!kIsCommon<W> || s_.scatters || phases || !dx_follows_ ||
+        (s_.cut.unit == 1 ? columns_ : s_.cut.unit) % step != 0)
       return Way::block;
     if (!s_.past_cache) return Way::store;
     constexpr std::int64_t kLine = 64 / sizeof(T);
@@ -540,12 +545,14 @@ class GradRows {
             (d * axis_h().input + h) * columns_ * unit;
     if (stride > 2 && unit == 1) {
       gather_phases(rows, block_ + in_block);
-    } else if (way_ == Way::block) {
+    } else if (!kIsCommon<W> || way_ == Way::block) {
       gather_row<Way::block>(rows, layout_.block_lanes, block_ + in_block, dx);
-    } else if (way_ == Way::store) {
-      gather_row<Way::store>(rows, s_.dx.view.strides[1], block_, dx);
-    } else {
-      gather_row<Way::stream>(rows, s_.dx.view.strides[1], block_, dx);
+    } else if constexpr (kIsCommon<W>) {
+      if (way_ == Way::store) {
+        gather_row<Way::store>(rows, s_.dx.view.strides[1], block_, dx);
+      } else {
+        gather_row<Way::stream>(rows, s_.dx.view.strides[1], block_, dx);
+      }
     }
   }
 
@@ -632,20 +639,30 @@ class GradRows {
   void scatter_row(std::int64_t at, std::int64_t od, std::int64_t oh, std::int64_t row, std::int64_t rows) {
     const std::int64_t unit = s_.cut.unit;
     const PoolAxis &ad = axis_d(), &ah = axis_h(), &aw = axis_w();
+    const std::int64_t first_row = ad.position(od, 0) * ah.input + ah.position(oh, 0) - row;
+    const bool all_inside = rows == s_.cut.rows && s_.cut.column_blocks == 1;
     for (std::int64_t i = existing_begin_; i < existing_end_; ++i) {
-      const std::int64_t column = aw.position(first_window_ + i, 0) - column_;
+      const std::int64_t first_column = aw.position(first_window_ + i, 0) - column_;
+      const std::int64_t first = (first_row * columns_ + first_column) * unit;
+      // Lanes from `first` to the winner's sum, unless that is outside of this block.
+      constexpr std::int64_t kOutside = std::numeric_limits<std::int64_t>::max();
+      const auto offset_of = [&](W winner) {
+        const Spatial& k = s_.taps[static_cast<std::size_t>(winner)];
+        const std::int64_t p = first_column + k[2] * aw.dilation;
+        const std::int64_t r = first_row + k[0] * ad.dilation * ah.input + k[1] * ah.dilation;
+        const bool inside = p >= 0 && p < columns_ && r >= 0 && r < rows;
+        return inside ? (r * columns_ + p) * unit - first : kOutside;
+      };
       // Planes in turn: their sums do not wait for each other.
       for (std::int64_t segment = 0; segment < planes_; ++segment) {
-        A* block = block_ + segment * layout_.block_lanes;
+        A* sums = block_ + segment * layout_.block_lanes + first;
         const W* winners = winners_ + at + segment * s_.pitch + i * unit;
         const A* dy = dy_ + at + segment * s_.pitch + i * unit;
         for (std::int64_t c = 0; c < unit; ++c) {
-          if (winners[c] == kNone) continue;
-          const Spatial& k = s_.taps[static_cast<std::size_t>(winners[c])];
-          const std::int64_t p = column + k[2] * aw.dilation;
-          const std::int64_t r = ad.position(od, k[0]) * ah.input + ah.position(oh, k[1]) - row;
-          if (p < 0 || p >= columns_ || r < 0 || r >= rows) continue;
-          block[(r * columns_ + p) * unit + c] += dy[c];
+          const W winner = winners[c];
+          if (winner == kNone) continue;
+          const std::int64_t to = all_inside ? s_.tap_offset[static_cast<std::size_t>(winner)] : offset_of(winner);
+          if (to != kOutside) sums[to + c] += dy[c];
         }
       }
     }

@@ -16,10 +16,11 @@ constexpr std::int64_t kLongestRow = 16384;  // longer ones are cut into blocks 
 constexpr std::int64_t kWideEnough = 512;    // shorter rows stand side by side
 constexpr std::int64_t kReadAtOnce = 2048;   // bytes of one plane's windows
 constexpr std::int64_t kMostRowsAtOnce = 8;
+constexpr std::int64_t kSmallPlanes = 32768;  // elements of planes that are one block where each dy seeks its place
 constexpr std::int64_t kMostSegments = 16;
 constexpr std::int64_t kBlock = 64;              // elements of output that are made before they are stored, at least
 constexpr std::int64_t kKeptBytes = 256 * 1024;  // of rows that are kept for the next plane of windows
-constexpr std::int64_t kMostCandidates = 16;     // beyond, seeking costs less than asking every window
+constexpr std::int64_t kMostCandidates = 32;     // beyond, seeking costs less than asking every window
 
 // Cuts one side of the pooling: rows along `axes` of the sizes given.
 PoolCut cut_rows(const PoolGeometry& g, const Tensor& output, const Spatial& sizes) {
@@ -152,7 +153,8 @@ PoolGradSetup make_setup(const MaxPoolGradPlan& plan) {
   if (setup.scatters) {
     // A window's row is read again for every block that it reaches into.
     PoolCut& cut = setup.cut;
-    const std::int64_t reach = 2 * ((d.extent() - 1) * h.input + h.extent());
+    const std::int64_t whole = cut.segments * cut.rows * cut.columns * cut.unit;
+    const std::int64_t reach = whole <= kSmallPlanes ? cut.rows : 2 * ((d.extent() - 1) * h.input + h.extent());
     cut.rows_in_block = std::clamp<std::int64_t>(std::max(cut.rows_in_block, reach), 1, cut.rows);
     cut.row_blocks = ceil_div(cut.rows, cut.rows_in_block);
   }
@@ -174,7 +176,12 @@ PoolGradSetup make_setup(const MaxPoolGradPlan& plan) {
   while (setup.partial_right < w.output - setup.partial_left && is_partial(w.output - 1 - setup.partial_right)) {
     ++setup.partial_right;
   }
-  for (std::int64_t t = 0; t < g.taps(); ++t) setup.taps.push_back(g.tap_of_number(t));
+  for (std::int64_t t = 0; t < g.taps(); ++t) {
+    const Spatial k = g.tap_of_number(t);
+    setup.taps.push_back(k);
+    const std::int64_t row = k[0] * d.dilation * h.input + k[1] * h.dilation;
+    setup.tap_offset.push_back((row * setup.cut.columns + k[2] * w.dilation) * setup.cut.unit);
+  }
   if (setup.kind == WinnersKind::flat) setup.tap_at = taps_by_distance(g);
   if (!recomputes) {
     const auto lacks_all = [](const std::vector<std::int64_t>& first, const std::vector<std::int64_t>& end) {
