@@ -75,7 +75,8 @@ def relu(p):
 
 def relu_grad(p):
     triples = zip(p.tensors("x"), p.tensors("dy"), p.tensors("dx"))
-    yield [lambda x=x, dy=dy, dx=dx: aten.threshold_backward.grad_input(dy, x, 0, grad_input=dx) for x, dy, dx in triples]
+    backward = aten.threshold_backward.grad_input
+    yield [lambda x=x, dy=dy, dx=dx: backward(dy, x, 0, grad_input=dx) for x, dy, dx in triples]
 
 
 def pooling_arguments(p):
@@ -124,6 +125,7 @@ def max_pool_grad(p):
 
 
 def resample_operators(p):
+    """Names of those that compute it, and their further arguments."""
     x_shape, y_shape = p.numbers("x_shape"), p.numbers("y_shape")
     spatial = len(x_shape) - 2
     if spatial not in (1, 2, 3) or x_shape[:2] != y_shape[:2]:
@@ -133,27 +135,32 @@ def resample_operators(p):
         if convention not in ("half-pixel", "align-corners"):
             raise Absent("no such convention")
         name = "upsample_" + ("linear1d", "bilinear2d", "trilinear3d")[spatial - 1]
-        return name, [convention == "align-corners"]
+        return [name], [convention == "align-corners"]
+    exact, plain = f"_upsample_nearest_exact{spatial}d", f"upsample_nearest{spatial}d"
     if (convention, rounding) == ("half-pixel", "half-up"):
-        return f"_upsample_nearest_exact{spatial}d", []
+        # Up by whole factors the two are the same.
+        return [exact, plain] if all(y % x == 0 for x, y in zip(x_shape, y_shape)) else [exact], []
     if (convention, rounding) == ("asymmetric", "decreasing"):
-        return f"upsample_nearest{spatial}d", []
+        return [plain], []
     raise Absent("no such convention")
 
 
 def resample(p):
-    name, extra = resample_operators(p)
-    forward, size = getattr(aten, name), p.numbers("y_shape")[2:]
-    yield [lambda x=x, y=y: forward.out(x, size, *extra, out=y) for x, y in zip(p.tensors("x"), p.tensors("y"))]
+    names, extra = resample_operators(p)
+    size = p.numbers("y_shape")[2:]
+    pairs = list(zip(p.tensors("x"), p.tensors("y")))
+    for name in names:
+        forward = getattr(aten, name).out
+        yield [lambda x=x, y=y, f=forward: f(x, size, *extra, out=y) for x, y in pairs]
 
 
 def resample_grad(p):
-    name, extra = resample_operators(p)
-    backward, size, shape = getattr(aten, name + "_backward"), p.numbers("y_shape")[2:], p.numbers("x_shape")
-    yield [
-        lambda dy=dy, dx=dx: backward.grad_input(dy, size, shape, *extra, grad_input=dx)
-        for dy, dx in zip(p.tensors("dy"), p.tensors("dx"))
-    ]
+    names, extra = resample_operators(p)
+    size, shape = p.numbers("y_shape")[2:], p.numbers("x_shape")
+    pairs = list(zip(p.tensors("dy"), p.tensors("dx")))
+    for name in names:
+        backward = getattr(aten, name + "_backward").grad_input
+        yield [lambda dy=dy, dx=dx, b=backward: b(dy, size, shape, *extra, grad_input=dx) for dy, dx in pairs]
 
 
 def slice_index(p):
