@@ -74,10 +74,11 @@ struct PoolSlots {
 struct PoolSetup {
   PoolGeometry g{};
   PoolCut cut{};
-  std::int64_t before = 0;   // how many windows before window j can reach into the columns where j begins
-  std::int64_t windows = 0;  // along W, that a scratch row holds of one segment
-  std::int64_t pitch = 0;    // from one segment of a scratch row to the next, in elements
-  PoolSlots x_slots{};       // rows of x, reduced along W
+  std::int64_t before = 0;               // how many windows before window j can reach into the columns where j begins
+  std::int64_t windows = 0;              // along W, that a scratch row holds of one segment
+  std::int64_t pitch = 0;                // from one segment of a scratch row to the next, in elements
+  PoolSlots x_slots{};                   // rows of x, reduced along W
+  std::vector<std::int64_t> tap_lane{};  // where the taps along W stand in the phases of a row of x
   bool past_cache = false;
   std::uint64_t bytes = 0;
 

@@ -162,7 +162,7 @@ class ReducedRows {
       const PoolAxis& w = s.g.axes[2];
       const std::int64_t row = s.row_lanes();
       linear_lanes = (s.windows * w.stride + w.extent() + w.stride) * s.cut.unit + 2 * kSlack;
-      phase_lanes = row;
+      phase_lanes = row;  // as s.tap_lane has it
       tags = scratch.reserve(s.x_slots.count(), sizeof(std::int64_t));
       linear = scratch.reserve(linear_lanes, sizeof(I));
       linear_bits = scratch.reserve(with_bits ? linear_lanes : 0, sizeof(I));
@@ -244,6 +244,7 @@ class ReducedRows {
                [&](const T* from, std::int64_t stride, std::int64_t n, std::int64_t readable, std::int64_t at) {
                  import_keys(from, stride, n, readable, keys + begin * unit + at,
                              bits == nullptr ? nullptr : bits + begin * unit + at);
+                 if (stride == 1) prefetch(from + 2 * x_.view.strides[3], n);
                });
     }
     fill(keys, begin * unit, kLowest);
@@ -279,14 +280,14 @@ class ReducedRows {
     const Lanes<I> d;
     const PoolAxis& w = s_.g.axes[2];
     const std::int64_t n = (planes_ - 1) * s_.pitch + s_.windows * s_.cut.unit;
+    const std::int64_t* tap_lane = s_.tap_lane.data();
     for (std::int64_t i = 0; i < n; i += lanes(d)) {
       auto best = hn::Set(d, std::numeric_limits<I>::min());
       auto tap = hn::LoadU(d, first_ + i);
       // A key that takes over from nothing is the lowest of an integer type, and so are its bits.
       auto value = hn::Set(d, static_cast<I>(std::bit_cast<Bits<T>>(lowest<T>())));
       for (std::int64_t k = 0; k < w.window; ++k) {
-        const std::int64_t q = k * w.dilation;
-        const std::int64_t at = q % w.stride * layout_.phase_lanes + q / w.stride * s_.cut.unit + i;
+        const std::int64_t at = tap_lane[k] + i;
         const auto key = hn::LoadU(d, phase_keys_ + at);
         const auto greater = hn::Gt(key, best);
         best = hn::IfThenElse(greater, key, best);

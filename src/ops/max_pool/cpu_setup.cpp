@@ -65,6 +65,10 @@ void finish(PoolSetup& setup, bool reduces_x, std::int64_t lane) {
   setup.pitch = (setup.windows + (reduces_x ? setup.before + 1 : 0)) * setup.cut.unit;
   setup.past_cache = is_past_cache(setup.bytes);
   if (reduces_x) {
+    for (std::int64_t tap = 0; tap < w.window; ++tap) {
+      const std::int64_t q = tap * w.dilation;
+      setup.tap_lane.push_back(q % w.stride * setup.row_lanes() + q / w.stride * setup.cut.unit);
+    }
     setup.x_slots = make_slots(g.axes[0].input, g.axes[0].extent(), g.axes[1].input, g.axes[1].extent(),
                                2 * lane * setup.row_lanes());
   }
