@@ -25,8 +25,10 @@ void race(std::vector<Racer>& racers, std::size_t sets, double seconds, int leas
   constexpr double kTurn = 1e5;       // calls that are shorter are timed several at a time
   constexpr double kPatience = 10e9;  // a slow operator's median needs no five turns
   constexpr int kFewest = 3, kMost = 200;
+  constexpr std::chrono::microseconds kPause(200);
   std::size_t next_set = 0;
   const auto take = [&](Racer& racer) {
+    std::this_thread::sleep_for(kPause);
     const double time = racer.take_({next_set, racer.untimed_, racer.timed_});
     next_set = (next_set + static_cast<std::size_t>(racer.untimed_ + racer.timed_)) % sets;
     return time / racer.timed_;
@@ -64,7 +66,5 @@ Take calls_here(std::size_t sets, std::function<void(std::size_t)> call) {
     return std::chrono::duration<double, std::nano>(std::chrono::steady_clock::now() - start).count();
   };
 }
-
-void let_threads_sleep() { std::this_thread::sleep_for(std::chrono::microseconds(200)); }
 
 }  // namespace bench

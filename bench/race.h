@@ -16,7 +16,7 @@ struct Turn {
   int timed = 1;
 };
 
-// Takes a turn and returns the nanoseconds of the timed calls together, when the threads have gone to sleep.
+// Takes a turn and returns the nanoseconds of the timed calls together.
 using Take = std::function<double(const Turn&)>;
 
 class Racer {
@@ -36,13 +36,11 @@ class Racer {
   int untimed_ = 0, timed_ = 1;
 };
 
-// The first racer decides how long it takes: until it has spent its seconds, and has had its turns.
+// The first racer decides how long it takes: until it has spent its seconds, and has had its turns. All are asleep
+// between two turns, so that no threads spin on during another's, and the scheduler owes each the same.
 void race(std::vector<Racer>& racers, std::size_t sets, double seconds, int least_turns);
 
 // Turns of calls in this process: call(set).
 Take calls_here(std::size_t sets, std::function<void(std::size_t)> call);
-
-// Time for the threads of a parallel loop to give up spinning.
-void let_threads_sleep();
 
 }  // namespace bench

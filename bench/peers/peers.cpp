@@ -161,7 +161,7 @@ void PeerProcess::release() { ask("release"); }
 
 Peers::Peers(int threads) {
   // GNU's OpenMP threads spin for milliseconds after each loop, at the cost of whoever comes next. This many rounds are
-  // less than a tenth of one, and a peer answers only when they are over.
+  // less than a tenth of one, and over when the next turn begins.
   ::setenv("GOMP_SPINCOUNT", "1000", 0);
   ::setenv("OMP_NUM_THREADS", std::to_string(threads).c_str(), 1);
   const auto start = [&](const std::vector<std::string>& command, std::string_view name, std::string_view hint) {

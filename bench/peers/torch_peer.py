@@ -251,7 +251,6 @@ class Task:
         output = self.outputs[(first + untimed + count - 1) % len(self.outputs)]
         if isinstance(last, torch.Tensor) and last.data_ptr() != output.data_ptr():
             output.copy_(last)  # a way that cannot be told where to write
-        time.sleep(2e-4)  # until its threads no longer spin
         return nanoseconds
 
 
