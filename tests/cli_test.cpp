@@ -78,7 +78,8 @@ TEST_F(CliTest, HelpNamesTheCommands) {
 
 TEST_F(CliTest, HelpTellsTheEnvironmentAndTheExitCodesOnce) {
   const std::string out = succeed("--help");
-  for (const std::string word : {"BACKPASS_IMPL", "BACKPASS_MAX_ISA", "BACKPASS_VERBOSE", "Exit codes: 0"}) {
+  for (const std::string word : {"BACKPASS_IMPL", "BACKPASS_MAX_ISA", "BACKPASS_PART_BYTES", "BACKPASS_CACHE_BYTES",
+                                 "BACKPASS_VERBOSE", "Exit codes: 0"}) {
     EXPECT_NE(out.find(word), std::string::npos) << word << "\n" << out;
   }
   EXPECT_EQ(succeed("check --help").find("BACKPASS_IMPL"), std::string::npos);

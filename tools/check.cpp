@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "check.h"
 
-#include "brute_force.h"
 #include "buffer.h"
 
 #include <fmt/format.h>
@@ -119,22 +118,30 @@ Buffers make_buffers(const std::vector<TensorSpec>& specs, Buffer::Against side,
   return buffers;
 }
 
+void store(const Buffers& buffers, const std::vector<TensorSpec>& specs, const std::vector<Dense>& values) {
+  for (std::size_t i = 0; i < buffers.size(); ++i) {
+    if (!specs[i].absent) buffers[i]->store(values[i]);
+  }
+}
+
+// The values of views that overlap themselves are what memory holds in the end.
+std::vector<Dense> loaded(const std::vector<TensorSpec>& specs, const std::vector<Dense>& values) {
+  const Buffers buffers = make_buffers(specs, Buffer::Against::front, std::byte{0xa5});
+  store(buffers, specs, values);
+  std::vector<Dense> result;
+  for (const auto& buffer : buffers) result.push_back(buffer->load());
+  return result;
+}
+
 class Trial {
  public:
-  Trial(const bp_operator* op, const Tensors& tensors, Buffer::Against side, std::byte gap)
+  Trial(const bp_operator* op, const Tensors& tensors, Buffer::Against side, std::byte gap,
+        const std::vector<Dense>& values)
       : op_(op),
         tensors_(tensors),
         inputs_(make_buffers(tensors.inputs, side, gap)),
-        outputs_(make_buffers(tensors.outputs, side, ~gap)) {}
-
-  // The values of views that overlap themselves are what memory holds in the end.
-  std::vector<Dense> loaded_inputs(const std::vector<Dense>& values) {
-    std::vector<Dense> loaded;
-    for (std::size_t i = 0; i < inputs_.size(); ++i) {
-      if (!tensors_.inputs[i].absent) inputs_[i]->store(values[i]);
-      loaded.push_back(inputs_[i]->load());
-    }
-    return loaded;
+        outputs_(make_buffers(tensors.outputs, side, ~gap)) {
+    store(inputs_, tensors.inputs, values);
   }
 
   // Runs and compares; `aliased` binds output 0 to the memory of that input.
@@ -191,14 +198,12 @@ Expected from_reference(const Problem& problem, const Tensors& tensors, const st
   options.implementation = "reference";
   const CreateResult reference = try_create(problem, tensors, options);
   if (!reference.op) throw UsageError(reference.error);
-  Buffers in = make_buffers(tensors.inputs, Buffer::Against::front, std::byte{0});
+  const Buffers in = make_buffers(tensors.inputs, Buffer::Against::front, std::byte{0});
   const Buffers out = make_buffers(tensors.outputs, Buffer::Against::front, std::byte{0});
   std::vector<const void*> in_pointers;
   std::vector<void*> out_pointers;
-  for (std::size_t i = 0; i < in.size(); ++i) {
-    if (!tensors.inputs[i].absent) in[i]->store(inputs[i]);
-    in_pointers.push_back(in[i]->data());
-  }
+  store(in, tensors.inputs, inputs);
+  for (const auto& buffer : in) in_pointers.push_back(buffer->data());
   for (const auto& buffer : out) out_pointers.push_back(buffer->data());
   std::size_t bytes = 0;
   bp_operator_workspace_size(reference.op.get(), &bytes);
@@ -218,34 +223,39 @@ Expected from_reference(const Problem& problem, const Tensors& tensors, const st
 
 }  // namespace
 
-std::string check_problem(const Problem& problem, std::int32_t dtype, const bp_operator* op) {
-  const Tensors specs = tensors(problem, dtype);
-  const bool large = std::max(element_count(problem.x_shape), element_count(problem.y_shape)) > kMostForOracle;
-  if (large && std::string_view(bp_operator_implementation(op)) == "reference") {
+ProblemCheck::ProblemCheck(const Problem& problem, std::int32_t dtype)
+    : kind_(problem.kind),
+      elements_(std::max(element_count(problem.x_shape), element_count(problem.y_shape))),
+      specs_(tensors(problem, dtype)),
+      values_(make_inputs(problem, dtype, specs_)) {
+  const std::vector<Dense> inputs = loaded(specs_.inputs, values_);
+  expected_ = elements_ > kMostForOracle ? from_reference(problem, specs_, inputs) : brute_force(problem, inputs);
+}
+
+std::string ProblemCheck::run(const bp_operator* op) const {
+  if (elements_ > kMostForOracle && std::string_view(bp_operator_implementation(op)) == "reference") {
     throw UsageError(fmt::format(
         "{} elements are more than the oracle takes ({}), and the reference has nothing else to be compared with",
-        std::max(element_count(problem.x_shape), element_count(problem.y_shape)), kMostForOracle));
+        elements_, kMostForOracle));
   }
-  const std::vector<Dense> values = make_inputs(problem, dtype, specs);
-
-  Trial front(op, specs, Buffer::Against::front, std::byte{0xa5});
-  const std::vector<Dense> inputs = front.loaded_inputs(values);
-  const Expected expected = large ? from_reference(problem, specs, inputs) : brute_force(problem, inputs);
-  if (std::string wrong = front.run(expected, std::nullopt); !wrong.empty()) return wrong;
+  Trial front(op, specs_, Buffer::Against::front, std::byte{0xa5}, values_);
+  if (std::string wrong = front.run(expected_, std::nullopt); !wrong.empty()) return wrong;
 
   // Once more with other bytes around and before: what lies there must not matter, and twice is the same.
-  Trial back(op, specs, Buffer::Against::back, std::byte{0x00});
-  back.loaded_inputs(values);
-  if (const std::string wrong = back.run(expected, std::nullopt); !wrong.empty()) return wrong + " (second run)";
+  Trial back(op, specs_, Buffer::Against::back, std::byte{0x00}, values_);
+  if (const std::string wrong = back.run(expected_, std::nullopt); !wrong.empty()) return wrong + " (second run)";
 
-  if (!is_elementwise(problem.kind)) return {};
-  for (std::size_t i = 0; i < specs.inputs.size(); ++i) {
-    if (!same_view(specs.inputs[i], specs.outputs[0])) continue;
-    Trial in_place(op, specs, Buffer::Against::back, std::byte{0x3c});
-    in_place.loaded_inputs(values);
-    if (const std::string wrong = in_place.run(expected, i); !wrong.empty()) return wrong + " (in place)";
+  if (!is_elementwise(kind_)) return {};
+  for (std::size_t i = 0; i < specs_.inputs.size(); ++i) {
+    if (!same_view(specs_.inputs[i], specs_.outputs[0])) continue;
+    Trial in_place(op, specs_, Buffer::Against::back, std::byte{0x3c}, values_);
+    if (const std::string wrong = in_place.run(expected_, i); !wrong.empty()) return wrong + " (in place)";
   }
   return {};
+}
+
+std::string check_problem(const Problem& problem, std::int32_t dtype, const bp_operator* op) {
+  return ProblemCheck(problem, dtype).run(op);
 }
 
 std::vector<std::int32_t> dtypes_of(const Problem& problem, std::int32_t device_kind) {

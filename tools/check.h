@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// One problem, one type, one implementation: the result against the brute-force oracle, bit for bit, in guarded memory.
+// One problem, one type, any implementation: the result against the brute-force oracle, bit for bit, in guarded memory.
 #pragma once
 
+#include "brute_force.h"
 #include "problem.h"
 
 #include <string>
@@ -9,7 +10,22 @@
 
 namespace tools {
 
-// Runs an operator created for this problem; empty when all is well, else what is wrong.
+// The inputs of one problem in one type and what must come out: made once, compared with any number of operators.
+class ProblemCheck {
+ public:
+  ProblemCheck(const Problem& problem, std::int32_t dtype);
+  // Runs an operator created for this problem; empty when all is well, else what is wrong.
+  [[nodiscard]] std::string run(const bp_operator* op) const;
+
+ private:
+  std::int32_t kind_;
+  std::int64_t elements_;  // of the larger of x and y
+  Tensors specs_;
+  std::vector<Dense> values_;
+  Expected expected_;
+};
+
+// The same for one operator.
 std::string check_problem(const Problem& problem, std::int32_t dtype, const bp_operator* op);
 
 // The types a problem is checked in, and the implementations there are.

@@ -14,10 +14,12 @@
 #include <array>
 #include <chrono>
 #include <csignal>
+#include <cstdlib>
 #include <cstring>
 #include <limits>
 #include <map>
 #include <memory>
+#include <thread>
 
 // The sanitizers' own name; null where none is linked in.
 // NOLINTNEXTLINE
@@ -38,6 +40,18 @@ struct CheckArguments {
   DeviceOptions device;
 };
 
+// What to type to see one comparison again, with the environment that the library reads.
+std::string repeating_line(const Problem& problem, std::int32_t dtype, const CreateOptions& options) {
+  std::string line;
+  for (const char* variable : {"BACKPASS_MAX_ISA", "BACKPASS_PART_BYTES", "BACKPASS_CACHE_BYTES"}) {
+    if (const char* value = std::getenv(variable)) line += fmt::format("{}={} ", variable, value);
+  }
+  line += "backpass check " + problem.text;
+  if (problem.dtypes.empty()) line += fmt::format(" --dtype {}", dtype_name(dtype));
+  if (options.threads > 0) line += fmt::format(" --threads {}", options.threads);
+  return line;
+}
+
 // Counts by operator and implementation; speaks of what differs at once, of the rest at the end.
 class Report {
  public:
@@ -45,15 +59,13 @@ class Report {
 
   void passed(const Problem& problem, const std::string& implementation) { ++tally(problem, implementation).tried; }
   void refused(const Problem& problem, const std::string& implementation) { ++tally(problem, implementation).refused; }
-  void failed(const Problem& problem, std::int32_t dtype, const std::string& implementation, const std::string& wrong) {
-    ++tally(problem, implementation).tried;
-    ++tally(problem, implementation).failed;
+  void failed(const Problem& problem, std::int32_t dtype, const CreateOptions& options, const std::string& wrong) {
+    ++tally(problem, options.implementation).tried;
+    ++tally(problem, options.implementation).failed;
     clear_progress();
-    fmt::print("DIFFERS {} {} {}: {}\n", operator_name(problem.kind), dtype_name(dtype), implementation, wrong);
+    fmt::print("DIFFERS {} {} {}: {}\n", operator_name(problem.kind), dtype_name(dtype), options.implementation, wrong);
     if (problem.text.empty()) return;  // typed by the user, who has it
-    const bool has_dtype = !problem.dtypes.empty();
-    fmt::print("  again: backpass check {}{}{}\n", problem.text, has_dtype ? "" : " --dtype ",
-               has_dtype ? "" : dtype_name(dtype));
+    fmt::print("  again: {}\n", repeating_line(problem, dtype, options));
   }
 
   void start(const Problem& problem) {
@@ -119,10 +131,8 @@ void on_crash(int signal) {
 // While it lives, a crash (a guard page was touched, a sanitizer gave up) prints the line that repeats it.
 class CrashLine {
  public:
-  CrashLine(const Problem& problem, std::int32_t dtype) {
-    const std::string line =
-        fmt::format("\nCRASHED in: backpass check {}{}{}\n", problem.text, problem.dtypes.empty() ? " --dtype " : "",
-                    problem.dtypes.empty() ? dtype_name(dtype) : "");
+  CrashLine(const Problem& problem, std::int32_t dtype, const CreateOptions& options) {
+    const std::string line = fmt::format("\nCRASHED in: {}\n", repeating_line(problem, dtype, options));
     const std::size_t length = std::min(line.size(), crash_line.size() - 1);
     std::memcpy(crash_line.data(), line.data(), length);
     crash_line[length] = '\0';
@@ -141,28 +151,46 @@ void install_crash_handlers() {
   for (const int signal : {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT}) std::signal(signal, on_crash);
 }
 
+// A host's pool: as many threads as asked for. The library's own are no more than the processor has.
+void run_on_own_threads(void*, std::int64_t count, void (*task)(void*, std::int64_t), void* data) {
+  std::vector<std::thread> threads;
+  for (std::int64_t i = 1; i < count; ++i) threads.emplace_back(task, data, i);
+  task(data, 0);
+  for (std::thread& thread : threads) thread.join();
+}
+
+// One implementation with one number of threads.
+void check_operator(const ProblemCheck& check, const Problem& problem, std::int32_t dtype, const CreateOptions& options,
+                    Report& report) {
+  const CreateResult created = try_create(problem, tensors(problem, dtype), options);
+  if (created.status == BP_UNSUPPORTED) return report.refused(problem, options.implementation);
+  std::string wrong = created.error;
+  if (created.op && options.implementation != bp_operator_implementation(created.op.get())) {
+    wrong = "another implementation ran";
+  }
+  if (wrong.empty()) {
+    const CrashLine line(problem, dtype, options);
+    wrong = check.run(created.op.get());
+  }
+  wrong.empty() ? report.passed(problem, options.implementation) : report.failed(problem, dtype, options, wrong);
+}
+
 // Every implementation of one type; a problem that the library refuses is the user's mistake, not a difference.
-void check_type(const Problem& problem, std::int32_t dtype, const CreateOptions& options, Report& report) {
-  const Tensors specs = tensors(problem, dtype);
-  if (const CreateResult best = try_create(problem, specs, options); !best.op) {
+void check_type(const Problem& problem, std::int32_t dtype, const DeviceOptions& device, Report& report) {
+  CreateOptions options = device.create_options();
+  if (const CreateResult best = try_create(problem, tensors(problem, dtype), options); !best.op) {
     throw UsageError(problem.text.empty() ? best.error : fmt::format("{} (in '{}')", best.error, problem.text));
   }
-  for (const std::string& name : implementations_of(problem.kind, options.device.kind)) {
-    if (!options.implementation.empty() && options.implementation != name) continue;
-    CreateOptions forced = options;
-    forced.implementation = name;
-    const CreateResult created = try_create(problem, specs, forced);
-    if (created.status == BP_UNSUPPORTED) {
-      report.refused(problem, name);
-      continue;
+  const ProblemCheck check(problem, dtype);
+  for (const std::string& name : implementations_of(problem.kind, device.device)) {
+    if (!device.implementation.empty() && device.implementation != name) continue;
+    options.implementation = name;
+    for (const int threads : device.threads) {
+      options.threads = threads;
+      const bool too_many = threads > static_cast<int>(std::thread::hardware_concurrency());
+      options.parallel_for = too_many ? run_on_own_threads : nullptr;
+      check_operator(check, problem, dtype, options, report);
     }
-    std::string wrong = created.error;
-    if (created.op && name != bp_operator_implementation(created.op.get())) wrong = "another implementation ran";
-    if (wrong.empty()) {
-      const CrashLine line(problem, dtype);
-      wrong = check_problem(problem, dtype, created.op.get());
-    }
-    wrong.empty() ? report.passed(problem, name) : report.failed(problem, dtype, name, wrong);
   }
 }
 
@@ -171,7 +199,7 @@ void check_one(const Problem& problem, const CheckArguments& arguments, Report& 
   report.start(problem);
   for (const std::int32_t dtype : dtypes_of(problem, arguments.device.device)) {
     if (!wanted.empty() && std::find(wanted.begin(), wanted.end(), dtype) == wanted.end()) continue;
-    check_type(problem, dtype, arguments.device.create_options(), report);
+    check_type(problem, dtype, arguments.device, report);
   }
 }
 
@@ -285,7 +313,7 @@ void add_common(CLI::App& command, CheckArguments& arguments) {
   command.add_option("problem", arguments.names, "named problems (default: all)")->type_name("NAME");
   number("--random", arguments.random, arguments.random_given, "check this many random problems instead");
   number("--first", arguments.first, arguments.first_given, "the number of the first random problem (default 1)");
-  add_device_options(command, arguments.device);
+  add_device_options(command, arguments.device, Threads::list);
 }
 
 }  // namespace

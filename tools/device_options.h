@@ -7,20 +7,26 @@
 #include <CLI/CLI.hpp>
 
 #include <string>
+#include <vector>
 
 namespace tools {
 
 struct DeviceOptions {
   std::int32_t device = BP_DEVICE_CPU;
   std::string implementation;
-  std::uint64_t threads = 0;
+  std::vector<int> threads{0};  // several only where a command takes a list of them
 
   [[nodiscard]] CreateOptions create_options() const {
-    return {.device = {device, 0}, .implementation = implementation, .threads = static_cast<int>(threads)};
+    CreateOptions options;
+    options.device = {device, 0};
+    options.implementation = implementation;
+    options.threads = threads.front();
+    return options;
   }
 };
 
 std::string_view device_name(std::int32_t kind);
-void add_device_options(CLI::App& command, DeviceOptions& options);
+enum class Threads { one, list };
+void add_device_options(CLI::App& command, DeviceOptions& options, Threads threads = Threads::one);
 
 }  // namespace tools

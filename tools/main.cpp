@@ -32,6 +32,8 @@ constexpr const char* kFooter =
     "Environment:\n"
     "  BACKPASS_IMPL=NAME          only this implementation may be chosen\n"
     "  BACKPASS_MAX_ISA=NAME       no instruction set above this one (backpass list names them)\n"
+    "  BACKPASS_PART_BYTES=N       the least that a CPU run gives to a thread (1: every problem is shared)\n"
+    "  BACKPASS_CACHE_BYTES=N      the size of the last cache, past which results are written (0: always)\n"
     "  BACKPASS_VERBOSE=1          a line on stderr for every operator created and run\n"
     "\n"
     "Exit codes: 0 all is well; 1 a result differs from the oracle's (check, bench); 2 bad input, or a file that "

@@ -259,16 +259,23 @@ void add_problem_options(CLI::App& command, Problem& p) {
 
 std::string_view device_name(std::int32_t kind) { return kind == BP_DEVICE_CPU ? "cpu" : "cuda"; }
 
-void add_device_options(CLI::App& command, DeviceOptions& options) {
+void add_device_options(CLI::App& command, DeviceOptions& options, Threads threads) {
   static constexpr std::uint64_t kMostThreads = 1 << 16;
   Adder add(command);
   add.choice<std::int32_t>("--device", options.device, {{"cpu", BP_DEVICE_CPU}, {"cuda", BP_DEVICE_CUDA}},
                            "where to run (default cpu)");
-  add.function("--threads", "the most threads to use (default: all)", "N", [&options](const std::string& t) {
-    options.threads = parse_count("--threads", t);
-    if (options.threads > kMostThreads)
-      throw UsageError(fmt::format("--threads: is {}, expected at most {}", t, kMostThreads));
-  });
+  const bool list = threads == Threads::list;
+  add.function("--threads",
+               list ? "the most threads to use, each in turn (default: all)" : "the most threads to use (default: all)",
+               list ? "N,N,..." : "N", [&options, list](const std::string& t) {
+                 options.threads.clear();
+                 for (const std::string_view part : list ? split(t, ',') : std::vector<std::string_view>{t}) {
+                   const std::uint64_t count = parse_count("--threads", part);
+                   if (count > kMostThreads)
+                     throw UsageError(fmt::format("--threads: is {}, expected at most {}", part, kMostThreads));
+                   options.threads.push_back(static_cast<int>(count));
+                 }
+               });
   command.add_option("--implementation", options.implementation, "force the implementation of this name")
       ->type_name("NAME");
 }

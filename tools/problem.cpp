@@ -374,8 +374,8 @@ CreateResult finish(const Problem& p, const void* desc, const CreateOptions& opt
                          .implementation = options.implementation.empty() ? nullptr : options.implementation.c_str(),
                          .threads = options.threads,
                          .reserved = 0,
-                         .parallel_for = nullptr,
-                         .parallel_for_context = nullptr};
+                         .parallel_for = options.parallel_for,
+                         .parallel_for_context = options.parallel_for_context};
   CreateResult result;
   bp_operator* op = nullptr;
   result.status = bp_operator_create(p.kind, desc, options.device, &given, &op);

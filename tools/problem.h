@@ -133,6 +133,8 @@ struct CreateOptions {
   bp_device device{BP_DEVICE_CPU, 0};
   std::string implementation;
   int threads = 0;
+  bp_parallel_for parallel_for = nullptr;
+  void* parallel_for_context = nullptr;
 };
 struct OperatorDeleter {
   void operator()(bp_operator* op) const { bp_operator_destroy(op); }
