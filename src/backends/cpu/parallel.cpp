@@ -39,7 +39,9 @@ Team::Team(const Settings& settings)
     : width_(settings.threads > 0 ? settings.threads : tbb::info::default_concurrency()),
       parallel_for_(settings.parallel_for),
       context_(settings.parallel_for_context) {
-  if (width_ > 1 && parallel_for_ == nullptr) arena_ = std::make_unique<Arena>(Arena{tbb::task_arena(width_)});
+  if (width_ == 1 || parallel_for_ != nullptr) return;
+  // oneTBB has no more threads than the processor, and would print that more are asked for.
+  arena_ = std::make_unique<Arena>(Arena{tbb::task_arena(std::min(width_, tbb::info::default_concurrency()))});
 }
 
 Team::~Team() = default;
