@@ -64,9 +64,10 @@ struct RunResult {
 };
 
 // Creates and runs a problem on the given inputs (slot order, absent ones empty), all in guarded memory.
-inline RunResult run(const tools::Problem& problem, std::int32_t dtype, const std::vector<tools::Dense>& inputs) {
+inline RunResult run(const tools::Problem& problem, std::int32_t dtype, const std::vector<tools::Dense>& inputs,
+                     const tools::CreateOptions& options = {}) {
   const tools::Tensors specs = tools::tensors(problem, dtype);
-  const tools::CreateResult created = tools::try_create(problem, specs, {});
+  const tools::CreateResult created = tools::try_create(problem, specs, options);
   if (!created.op) return {created.status, created.error, {}};
   std::vector<std::unique_ptr<tools::Buffer>> memory;
   std::vector<const void*> in;
