@@ -29,12 +29,19 @@ test: build ## all tests, and the named problems under ASan and UBSan
 	@scripts/ctest.sh release $(JOBS)
 	@scripts/build.sh asan $(WERROR) $(JOBS) backpass_cli operators_test errors_test core_test directml_test cpp_api_test
 	build/asan/tools/backpass check
+	BACKPASS_PART_BYTES=1 BACKPASS_CACHE_BYTES=0 build/asan/tools/backpass check --threads 1,3
 	build/asan/tools/backpass check --random 4000 --first 900001
 	@scripts/ctest.sh asan $(JOBS) -R 'Directml|Cpp|Max|Relu|Resample|Slice|Sharing|Pool|Create|Run|Winners'
 
 .PHONY: test-full
 test-full: test ## the long ones too: all 2^32 conversions, a million random problems, TSan; recorded
 	@scripts/test_full.sh $(JOBS)
+
+.PHONY: test-arm
+test-arm: deps ## the same bits on 64-bit Arm: cross-built, run in an emulator, NEON and SVE; recorded
+	@scripts/deps.sh arm
+	@scripts/build.sh release $(WERROR) $(JOBS) backpass_cli
+	@scripts/test_arm.sh $(JOBS)
 
 PREFIX ?= /usr/local
 .PHONY: install

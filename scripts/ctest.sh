@@ -7,6 +7,7 @@ shift 2
 ctest --preset "$preset" -j "$jobs" --progress "$@"
 status=$?
 log=build/$preset/Testing/Temporary/LastTest.log
+grep -h '^skipped: ' "$log"
 awk '/^\[ RUN/ {name = $4} /: Skipped$/ {getline reason; print "skipped: " name ": " reason}' "$log"
 grep -hE '^random problems [0-9]+ to|^[0-9]+ problems?, ' "$log" || true
 exit $status
