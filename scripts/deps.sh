@@ -1,15 +1,16 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# Makes sure that the packages of a group (build, lint, peers, callgrind) are there: installs them as root, says what to install otherwise.
+# Makes sure that the packages of a group (build, lint, arm, peers, callgrind) are there: installs them as root, says what to install otherwise.
 set -euo pipefail
 
 declare -A groups=(
   [build]="g++ make cmake ninja-build libfmt-dev libhwy-dev libtbb-dev libcli11-dev libgtest-dev pkg-config"
   [lint]="clang-format-16 clang-tidy-16 libdnnl-dev"
+  [arm]="g++-aarch64-linux-gnu qemu-user"
   [peers]="libdnnl-dev python3-venv"
   [callgrind]="valgrind python3"
 )
-group=${1:?usage: deps.sh build|lint|peers|callgrind}
+group=${1:?usage: deps.sh build|lint|arm|peers|callgrind}
 packages=${groups[$group]:?no such group of packages}
 
 if ! command -v dpkg-query >/dev/null; then
