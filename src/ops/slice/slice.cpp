@@ -10,9 +10,11 @@ namespace bp {
 namespace {
 
 constexpr Implementation<SlicePlan> kSliceCpu[] = {
+    {"simd", accept_all<SlicePlan>, cpu::make_slice},
     {"reference", accept_all<SlicePlan>, PlainKernel<SlicePlan, reference::slice>::make},
 };
 constexpr Implementation<SliceGradPlan> kSliceGradCpu[] = {
+    {"simd", accept_all<SliceGradPlan>, cpu::make_slice_grad},
     {"reference", accept_all<SliceGradPlan>, PlainKernel<SliceGradPlan, reference::slice_grad>::make},
 };
 

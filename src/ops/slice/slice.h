@@ -64,4 +64,9 @@ void slice(const SlicePlan& plan, const Bindings& bindings);
 void slice_grad(const SliceGradPlan& plan, const Bindings& bindings);
 }  // namespace reference
 
+namespace cpu {
+std::unique_ptr<Kernel> make_slice(std::shared_ptr<const SlicePlan> plan, const Settings& settings);
+std::unique_ptr<Kernel> make_slice_grad(std::shared_ptr<const SliceGradPlan> plan, const Settings& settings);
+}  // namespace cpu
+
 }  // namespace bp

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Slice: worked examples and properties.
+#include "core/cache_size.h"
 #include "support.h"
+
+#include <numeric>
 
 namespace {
 
@@ -103,5 +106,42 @@ TEST(Slice, ChannelsLastGivesTheBitsOfPacked) {
     EXPECT_EQ(run(nhwc, BP_U16, {in}).outputs[0].bits, run(packed, BP_U16, {in}).outputs[0].bits) << line;
   }
 }
+
+// Past the cache whole lines are streamed, whatever the runs: short, long, cut by the lines, with zeros between.
+class PastTheCache : public testing::TestWithParam<const char*> {};
+
+std::vector<std::uint16_t> run_as(const std::string& implementation, const tools::Problem& problem,
+                                  const std::vector<std::uint16_t>& in) {
+  const tools::Tensors specs = tools::tensors(problem, BP_U16);
+  const tools::CreateResult created = tools::try_create(problem, specs, {.implementation = implementation});
+  EXPECT_TRUE(created.op) << created.error;
+  std::vector<std::uint16_t> out(static_cast<std::size_t>(tools::element_count(specs.outputs[0].sizes)), 0xc3c3);
+  const void* inputs[] = {in.data()};
+  void* outputs[] = {out.data()};
+  EXPECT_EQ(bp_operator_run(created.op.get(), inputs, 1, outputs, 1, nullptr, nullptr), BP_OK) << bp_last_error();
+  return out;
+}
+
+TEST_P(PastTheCache, GivesTheBitsOfTheReference) {
+  tools::Problem problem = tools::parse_problem(GetParam());
+  const auto image = static_cast<std::size_t>(tools::element_count(problem.y_shape)) * sizeof(std::uint16_t);
+  const std::size_t images = bp::last_level_cache() / image + 1;
+  if (images * image > std::size_t{256} << 20) GTEST_SKIP() << "the cache is too large";
+  problem.x_shape[0] = problem.y_shape[0] = problem.sizes[0] = static_cast<std::int64_t>(images);
+  std::vector<std::uint16_t> in(
+      static_cast<std::size_t>(tools::element_count(tools::tensors(problem, BP_U16).inputs[0].sizes)));
+  std::iota(in.begin(), in.end(), std::uint16_t{1});
+  EXPECT_TRUE(run_as("simd", problem, in) == run_as("reference", problem, in));
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Slice, PastTheCache,
+    testing::Values("slice --x-shape 1,9,31,56 --strides 1,1,1,-1", "slice --x-shape 1,3,211,333 --strides 1,1,2,2",
+                    "slice-grad --x-shape 1,9,31,57 --offsets 0,0,0,1 --sizes 1,9,31,56 --strides 1,1,1,-1",
+                    "slice-grad --x-shape 1,3,211,333 --strides 1,1,2,2",
+                    "slice-grad --x-shape 1,3,211,700 --offsets 0,0,9,77 --sizes 1,3,190,600",
+                    "slice-grad --x-shape 1,24,31,33 --nhwc --offsets 0,3,1,0 --sizes 1,17,29,33",
+                    "slice-grad --x-shape 1,150,31,33 --nhwc --strides 1,1,1,-2",
+                    "slice-grad --x-shape 1,40001 --strides 1,3"));
 
 }  // namespace
