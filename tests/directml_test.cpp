@@ -30,6 +30,14 @@ TEST(DirectmlExample, MaxPooling) {
   }
 }
 
+// One input, two outputs, and the workspace that it asks for.
+bp_status run_pooling(const bp_operator* op, const void* const* in, void* const* out) {
+  std::size_t bytes = 0;
+  bp_operator_workspace_size(op, &bytes);
+  std::vector<std::max_align_t> workspace(bytes / sizeof(std::max_align_t) + 1);
+  return bp_operator_run(op, in, 1, out, 2, workspace.data(), nullptr);
+}
+
 template <class Index>
 void expect_indices(int type, int index_type) {
   Call c = pooling(type);
@@ -40,7 +48,7 @@ void expect_indices(int type, int index_type) {
   std::vector<Index> indices(4, 99);
   const void* const in[] = {kPoolX.data()};
   void* const out[] = {y.data(), indices.data()};  // in the order of the struct
-  ASSERT_EQ(bp_operator_run(created.op.get(), in, 1, out, 2, nullptr, nullptr), BP_OK) << bp_last_error();
+  ASSERT_EQ(run_pooling(created.op.get(), in, out), BP_OK) << bp_last_error();
   EXPECT_EQ(y, Floats({4, 4, 6, 7}));
   EXPECT_EQ(indices, std::vector<Index>({4, 4, 7, 8}));
 }
@@ -65,7 +73,7 @@ TEST(DirectmlExample, FlatIndicesCountOverBatchAndChannels) {
   Uints indices(16, 99);
   const void* const in[] = {x.data()};
   void* const out[] = {y.data(), indices.data()};
-  ASSERT_EQ(bp_operator_run(created.op.get(), in, 1, out, 2, nullptr, nullptr), BP_OK) << bp_last_error();
+  ASSERT_EQ(run_pooling(created.op.get(), in, out), BP_OK) << bp_last_error();
   EXPECT_EQ(indices, Uints({4, 4, 7, 8, 13, 13, 16, 17, 22, 22, 25, 26, 31, 31, 34, 35}));
 }
 

@@ -347,10 +347,11 @@ class Bound {
     op = std::move(created.op);
     name = bp_operator_name(op.get());
     EXPECT_EQ(bp_operator_workspace_size(op.get(), &workspace_bytes), BP_OK);
-    if (workspace_bytes > slot_bytes) throw std::runtime_error("the slots are too small for the workspace");
+    constexpr std::size_t kUnit = 256;
+    slot_bytes_ = std::max(slot_bytes, (workspace_bytes + kUnit - 1) / kUnit * kUnit);
     const std::size_t slots = specs.inputs.size() + specs.outputs.size();
-    memory_.resize((slots + 3) * slot_bytes / sizeof(std::max_align_t));
-    std::memset(address(specs.inputs.size()), 0xc3, (specs.outputs.size() + 1) * slot_bytes);
+    memory_.resize((slots + 3) * slot_bytes_ / sizeof(std::max_align_t));
+    std::memset(address(specs.inputs.size()), 0xc3, (specs.outputs.size() + 1) * slot_bytes_);
     for (std::size_t i = 0; i < specs.inputs.size(); ++i) {
       inputs.push_back(specs.inputs[i].absent ? nullptr : address(i));
     }

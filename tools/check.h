@@ -28,6 +28,9 @@ class ProblemCheck {
 // The same for one operator.
 std::string check_problem(const Problem& problem, std::int32_t dtype, const bp_operator* op);
 
+// Refuses a problem so large that the reference would be compared with itself.
+void require_judge(const Problem& problem, std::string_view implementation);
+
 // The types a problem is checked in, and the implementations there are.
 std::vector<std::int32_t> dtypes_of(const Problem& problem, std::int32_t device_kind);
 std::vector<std::string> implementations_of(std::int32_t kind, std::int32_t device_kind);

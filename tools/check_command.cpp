@@ -181,10 +181,12 @@ void check_type(const Problem& problem, std::int32_t dtype, const DeviceOptions&
   if (const CreateResult best = try_create(problem, tensors(problem, dtype), options); !best.op) {
     throw UsageError(problem.text.empty() ? best.error : fmt::format("{} (in '{}')", best.error, problem.text));
   }
+  require_judge(problem, device.implementation);
   const ProblemCheck check(problem, dtype);
   for (const std::string& name : implementations_of(problem.kind, device.device)) {
     if (!device.implementation.empty() && device.implementation != name) continue;
     options.implementation = name;
+    require_judge(problem, name);
     for (const int threads : device.threads) {
       options.threads = threads;
       const bool too_many = threads > static_cast<int>(std::thread::hardware_concurrency());
