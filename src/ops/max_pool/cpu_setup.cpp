@@ -219,8 +219,16 @@ PoolForwardSetup make_setup(const MaxPoolPlan& plan) {
 }
 
 std::string refuse_pool(const PoolGeometry& g) {
-  if (g.taps() <= kMostPoolTaps) return {};
-  return fmt::format("a window has {} taps, expected at most {}", g.taps(), kMostPoolTaps);
+  if (g.taps() > kMostPoolTaps)
+    return fmt::format("a window has {} taps, expected at most {}", g.taps(), kMostPoolTaps);
+  // Tables grow with an axis, and scratch memory with what a window spans.
+  constexpr std::int64_t kLongest = 1 << 20;
+  for (const PoolAxis& a : g.axes) {
+    const std::int64_t longest = std::max({a.input, a.output, a.extent(), a.stride});
+    if (longest > kLongest)
+      return fmt::format("an axis, window or stride spans {}, expected at most {}", longest, kLongest);
+  }
+  return {};
 }
 
 }  // namespace bp::cpu
