@@ -34,7 +34,7 @@ class ForwardRows {
   struct Layout {
     std::size_t taps, bits, tap_block, bit_block, sources, bytes;
     std::int64_t block_lanes;
-    typename ReducedRows<T>::Layout reduced;
+    typename ReducedRows<T>::Layout reduced{};
 
     explicit Layout(const PoolForwardSetup& s) {
       ScratchLayout scratch;

@@ -204,7 +204,7 @@ class GradRows {
   struct Layout {
     std::size_t tags, winners, taps, dy, sums, block, candidates, sources, bytes;
     std::int64_t block_lanes;
-    typename ReducedRows<T>::Layout reduced;
+    typename ReducedRows<T>::Layout reduced{};
 
     explicit Layout(const PoolGradSetup& s) {
       ScratchLayout scratch;
