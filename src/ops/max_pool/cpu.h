@@ -100,11 +100,10 @@ struct PoolReach {
   std::int64_t slot = 0;
 };
 
-// For every position of an axis the windows that reach it, in ascending order; for every window its existing taps.
+// For every position of an axis the windows that reach it, in ascending order.
 struct PoolReaches {
   std::vector<std::int64_t> begin{};  // one more than positions
   std::vector<PoolReach> reaches{};
-  std::vector<std::int64_t> first_tap{}, end_tap{};
 
   PoolReaches() = default;
   PoolReaches(const PoolAxis& axis, std::int64_t slots);
@@ -114,21 +113,39 @@ struct PoolReaches {
   }
 };
 
-struct PoolGradSetup : PoolSetup {
-  PoolTensor x{}, dy{}, dx{}, winners{};
+// The taps of the windows: by their numbers, and along each axis those of every window that exist, [first, end).
+struct PoolTaps {
+  std::vector<Spatial> taps{};
+  std::array<std::vector<std::int64_t>, 3> first{}, end{};
+  std::int64_t partial_left = 0, partial_right = 0;  // windows at both ends that lack taps along W
+  bool lacks_windows = false;                        // some window has no tap at all
+  std::array<std::uint8_t, 256> columns{};           // of the first taps, along W
+
+  PoolTaps() = default;
+  explicit PoolTaps(const PoolGeometry& g);
+};
+
+// Stored winners and what it takes to read them.
+struct PoolStored {
   WinnersKind kind = WinnersKind::none;
+  PoolTensor tensor{};
+  std::vector<std::int32_t> tap_at{};  // flat winners: by the distance from the window's first tap; empty: too many
+
+  PoolStored() = default;
+  PoolStored(const PoolGeometry& g, const Winners& winners);
+};
+
+struct PoolGradSetup : PoolSetup {
+  PoolTensor x{}, dy{}, dx{};
+  PoolTaps taps{};
+  PoolStored stored{};
   std::vector<PoolCandidate> candidates{};  // phase after phase
   std::vector<std::int64_t> phase_begin{};  // S + 1 of them
   std::int64_t rows_at_once = 1;            // of windows that are read together
   PoolSlots window_slots{};
   PoolReaches planes{}, rows{};
-  std::vector<std::int64_t> first_column_tap{}, end_column_tap{};  // of every window along W
-  std::int64_t partial_left = 0, partial_right = 0;                // windows at both ends that lack taps along W
   bool scatters = false;                   // each dy seeks its place, instead of each place its dy
-  std::vector<Spatial> taps{};             // by their numbers
-  std::vector<std::int64_t> tap_offset{};  // lanes from a window's first tap, in a block
-  bool has_unread_windows = false;         // stored winners of windows that have no tap, which no row asks for
-  std::vector<std::int32_t> tap_at{};      // flat winners: by the distance from the window's first tap; empty: too many
+  std::vector<std::int64_t> tap_offset{};  // by a tap's number: lanes from a window's first tap, in a block
 };
 
 struct PoolForwardSetup : PoolSetup {

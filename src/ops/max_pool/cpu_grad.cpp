@@ -10,7 +10,7 @@
 
 #include "backends/cpu/dispatch.h"
 #include "ops/max_pool/cpu_rows-inl.h"
-#include "ops/max_pool/winners.h"
+#include "ops/max_pool/cpu_winners-inl.h"
 
 #include <atomic>
 
@@ -220,18 +220,17 @@ class GradRows {
       const std::int64_t rows = s.g.axes[0].window * s.g.axes[1].window;
       candidates = scratch.reserve(s.scatters ? 0 : rows * s.g.axes[2].window, sizeof(Candidate<A, W>));
       sources = scratch.reserve(rows, sizeof(WindowSource<T>));
-      if (s.kind == WinnersKind::none) reduced = typename ReducedRows<T>::Layout(s, false, scratch);
+      if (s.stored.kind == WinnersKind::none) reduced = typename ReducedRows<T>::Layout(s, false, scratch);
       bytes = scratch.bytes();
     }
   };
 
   GradRows(const PoolGradPart& part, const Layout& layout)
       : s_(*part.setup),
-        wrong_(part.wrong),
         layout_(layout),
         dy_data_(part.bindings->input<T>(1)),
         dx_data_(part.bindings->output<T>(0)),
-        stored_(part.bindings->inputs[2]),
+        stored_(s_.g, s_.taps, s_.stored, s_.cut.unit, part.bindings->inputs[2], part.wrong),
         tags_(reinterpret_cast<std::int64_t*>(part.scratch + layout.tags)),
         winners_(reinterpret_cast<W*>(part.scratch + layout.winners)),
         taps_(reinterpret_cast<I*>(part.scratch + layout.taps)),
@@ -289,11 +288,10 @@ class GradRows {
       return cut.unit == 1 ? t[4] == 1 : t[1] == 1 && t[4] == cut.unit;
     };
     dy_contiguous_ = is_contiguous(s_.dy.view);
-    winners_are_bytes_ = s_.kind == WinnersKind::compact && sizeof(W) == 1 && is_contiguous(s_.winners.view);
     dx_follows_ = rows_follow(s_.dx.view, columns_, cut.unit);
     way_ = choose_way();
     std::fill_n(tags_, s_.window_slots.count(), std::int64_t{-1});
-    if (s_.kind == WinnersKind::none) reduced_.start(n_, plane_, planes_, first_window_);
+    if (s_.stored.kind == WinnersKind::none) reduced_.start(n_, plane_, planes_, first_window_);
   }
 
   // Sums go to dx at once where its rows and, channels innermost, its pixels are whole vectors; past the cache, also
@@ -326,14 +324,13 @@ class GradRows {
     for (std::int64_t r = 0; r < rows; ++r) {
       row_slots_[r] = slot;
       tags_[slot] = od * axis_h().output + oh + r;
-      if (s_.kind == WinnersKind::none) find_row(od, oh + r, winners_ + slot * row_lanes_);
+      if (s_.stored.kind == WinnersKind::none) find_row(od, oh + r, winners_ + slot * row_lanes_);
       if (++slot == first_slot + s_.window_slots.second) slot = first_slot;
     }
     const std::int64_t unit = s_.cut.unit;
-    const Dims &sy = s_.dy.view.strides, &sw = s_.winners.view.strides;
+    const Dims& sy = s_.dy.view.strides;
     const std::int64_t n = (existing_end_ - existing_begin_) * unit;
     const std::int64_t dy_at = n_ * sy[0] + od * sy[2] + (first_window_ + existing_begin_) * sy[4];
-    const std::int64_t winners_at = n_ * sw[0] + od * sw[2] + (first_window_ + existing_begin_) * sw[4];
     for (std::int64_t segment = 0; segment < planes_; ++segment) {
       for (std::int64_t r = 0; r < rows; ++r) {
         const std::int64_t at = row_slots_[r] * row_lanes_ + segment * s_.pitch;
@@ -349,24 +346,17 @@ class GradRows {
                    [&](const T* from, std::int64_t stride, std::int64_t count, std::int64_t readable, std::int64_t to)
                        HWY_ATTR { import_run(from, stride, count, readable, dy_ + at + existing_begin_ * unit + to); });
         }
-        if (s_.kind == WinnersKind::none) {  // windows that do not exist have no winner
+        if (s_.stored.kind == WinnersKind::none) {  // windows that do not exist have no winner
           fill(row, existing_begin_ * unit, kNone);
           fill(row + existing_end_ * unit, (s_.windows - existing_end_) * unit, kNone);
           continue;
         }
         fill_none(row, existing_begin_ * unit);
         if (n > 0) {
-          const Range range = existing_taps(od, place.h);
-          W* existing = row + existing_begin_ * unit;
-          if (winners_are_bytes_) {
-            const std::int64_t from = winners_at + place.c * sw[1] + place.h * sw[3];
-            import_compact(place, range, static_cast<const std::uint8_t*>(stored_) + from, 1, n,
-                           s_.winners.end < 0 ? n : s_.winners.end - from, existing);
-            prefetch(static_cast<const std::uint8_t*>(stored_) + from + s_.rows_at_once * sw[3], n);
-          } else {
-            import_winners(place, range, existing);
-          }
-          drop_wrong_columns(place, existing);
+          stored_.read(place, row + existing_begin_ * unit);
+          RowPlace next = place;
+          next.h += s_.rows_at_once;
+          stored_.fetch(next);
         }
         fill_none(row + existing_end_ * unit, (s_.windows - existing_end_) * unit);
       }
@@ -398,120 +388,6 @@ class GradRows {
     const Lanes<I> d;
     const hn::Rebind<W, decltype(d)> narrow_d;
     for (std::int64_t i = 0; i < n; i += lanes(d)) hn::StoreU(narrowed<W>(d, hn::LoadU(d, taps + i)), narrow_d, to + i);
-  }
-
-  // ---- Stored winners
-
-  // The tap numbers [low, high) that exist in a row of windows as far as D and H decide; exact where one of the two
-  // axes has all its taps.
-  struct Range {
-    std::int64_t low, high;
-    bool exact;
-  };
-  Range existing_taps(std::int64_t od, std::int64_t oh) const {
-    const auto d = static_cast<std::size_t>(od), h = static_cast<std::size_t>(oh);
-    const std::int64_t d0 = s_.planes.first_tap[d], d1 = s_.planes.end_tap[d];
-    const std::int64_t h0 = s_.rows.first_tap[h], h1 = s_.rows.end_tap[h];
-    if (d0 >= d1 || h0 >= h1) return {0, 0, true};
-    const std::int64_t rows = axis_h().window, columns = axis_w().window;
-    const bool all_rows = h0 == 0 && h1 == rows;
-    return {(d0 * rows + h0) * columns, ((d1 - 1) * rows + h1) * columns, all_rows || axis_d().window == 1};
-  }
-  bool row_exists(const RowPlace& place, std::int64_t tap) const {
-    const Spatial& k = s_.taps[static_cast<std::size_t>(tap)];
-    return axis_d().exists(place.d, k[0]) && axis_h().exists(place.h, k[1]);
-  }
-
-  void import_winners(const RowPlace& place, const Range& range, W* existing) {
-    visit(IndexTypes{}, s_.winners.view.dtype, [&]<class Index>() {
-      each_run(s_.winners, static_cast<const Index*>(stored_), s_.cut.unit, place,
-               [&](const Index* from, std::int64_t stride, std::int64_t n, std::int64_t readable, std::int64_t at) {
-                 if (s_.kind == WinnersKind::flat) {
-                   import_flat(place, from, stride, n, at, existing + at);
-                 } else {
-                   import_compact(place, range, from, stride, n, readable, existing + at);
-                 }
-               });
-    });
-  }
-
-  template <class Index>
-  void import_compact(const RowPlace& place, const Range& range, const Index* from, std::int64_t stride, std::int64_t n,
-                      [[maybe_unused]] std::int64_t readable, W* to) {
-    std::int64_t i = 0;
-    if constexpr (sizeof(Index) == 1 && sizeof(W) == 1) {
-      if (stride == 1 && range.exact) {
-        const hn::ScalableTag<std::uint8_t> d;
-        const auto low = hn::Set(d, static_cast<std::uint8_t>(range.low));
-        const auto count = hn::Set(d, static_cast<std::uint8_t>(range.high - range.low));
-        const auto none = hn::Set(d, std::uint8_t{kNone});
-        auto outside = hn::Zero(d);
-        for (; i < n && i + lanes(d) <= readable; i += lanes(d)) {
-          const auto tap = hn::LoadU(d, from + i);
-          // Below `count` once `low` is taken away, which wraps: the minimum with it differs from count exactly then.
-          const auto from_low = hn::Sub(tap, low);
-          const auto beyond = hn::Eq(hn::Max(from_low, count), from_low);
-          const auto mine = hn::FirstN(d, static_cast<std::size_t>(n - i));
-          outside = hn::Or(outside, hn::IfThenElseZero(hn::And(beyond, mine), hn::Xor(tap, none)));
-          hn::StoreU(hn::IfThenElse(beyond, none, tap), d, to + i);
-        }
-        if (!hn::AllTrue(d, hn::Eq(outside, hn::Zero(d)))) *wrong_ = true;
-      }
-    }
-    for (; i < n; ++i) {
-      const Index stored = from[i * stride];
-      const auto tap = static_cast<std::uint64_t>(stored);
-      const bool exists = tap >= static_cast<std::uint64_t>(range.low) &&
-                          tap < static_cast<std::uint64_t>(range.high) &&
-                          (range.exact || row_exists(place, static_cast<std::int64_t>(tap)));
-      if (!exists && stored != kNoWinner<Index>) *wrong_ = true;
-      to[i] = exists ? static_cast<W>(tap) : kNone;
-    }
-  }
-
-  template <class Index>
-  void import_flat(const RowPlace& place, const Index* from, std::int64_t stride, std::int64_t n, std::int64_t at,
-                   W* to) {
-    const PoolGeometry& g = s_.g;
-    for (std::int64_t i = 0; i < n; ++i) {
-      const Index stored = from[i * stride];
-      const std::int64_t column = (at + i) / s_.cut.unit;
-      const std::int64_t c = place.c + (at + i) % s_.cut.unit;
-      const Spatial o{place.d, place.h, place.first + column};
-      std::int64_t tap = -1;
-      if (s_.tap_at.empty()) {
-        const StoredWinner winner = decode(g, WinnersKind::flat, {place.n, c, o}, stored);
-        if (winner.state == StoredWinner::State::tap) tap = g.tap_number(winner.tap);
-      } else if (stored != kNoWinner<Index>) {
-        const Spatial start = g.position(o, {});
-        const std::int64_t first =
-            g.flat_index(place.n, c, {}) + (start[0] * g.axes[1].input + start[1]) * g.axes[2].input + start[2];
-        const auto distance = static_cast<std::uint64_t>(stored) - static_cast<std::uint64_t>(first);
-        if (distance < s_.tap_at.size()) tap = s_.tap_at[distance];
-        if (tap >= 0 && !row_exists(place, tap)) tap = -1;
-      }
-      if (tap < 0 && stored != kNoWinner<Index>) *wrong_ = true;
-      to[i] = static_cast<W>(tap);
-    }
-  }
-
-  // Windows at the edges, some of whose columns are padding.
-  void drop_wrong_columns(const RowPlace& place, W* existing) {
-    const std::int64_t end = place.first + place.count;
-    const auto check = [&](std::int64_t o) {
-      const std::int64_t low = s_.first_column_tap[static_cast<std::size_t>(o)];
-      const std::int64_t high = s_.end_column_tap[static_cast<std::size_t>(o)];
-      W* taps = existing + (o - place.first) * s_.cut.unit;
-      for (std::int64_t c = 0; c < s_.cut.unit; ++c) {
-        if (taps[c] == kNone) continue;
-        const std::int64_t column = s_.taps[static_cast<std::size_t>(taps[c])][2];
-        if (column >= low && column < high) continue;
-        *wrong_ = true;
-        taps[c] = kNone;
-      }
-    };
-    for (std::int64_t o = place.first; o < std::min(end, s_.partial_left); ++o) check(o);
-    for (std::int64_t o = std::max(place.first, axis_w().output - s_.partial_right); o < end; ++o) check(o);
   }
 
   // ---- Each place asks for its dy
@@ -647,7 +523,7 @@ class GradRows {
       // Lanes from `first` to the winner's sum, unless that is outside of this block.
       constexpr std::int64_t kOutside = std::numeric_limits<std::int64_t>::max();
       const auto offset_of = [&](W winner) {
-        const Spatial& k = s_.taps[static_cast<std::size_t>(winner)];
+        const Spatial& k = s_.taps.taps[static_cast<std::size_t>(winner)];
         const std::int64_t p = first_column + k[2] * aw.dilation;
         const std::int64_t r = first_row + k[0] * ad.dilation * ah.input + k[1] * ah.dilation;
         const bool inside = p >= 0 && p < columns_ && r >= 0 && r < rows;
@@ -706,11 +582,10 @@ class GradRows {
   static constexpr int kMostRows = 64;  // of windows that reach one row (more are scattered), and that are read at once
 
   const PoolGradSetup& s_;
-  bool* wrong_;
   const Layout& layout_;
   const T* dy_data_;
   T* dx_data_;
-  const void* stored_;
+  StoredWinners<W> stored_;
   std::int64_t* tags_;
   W* winners_;
   I* taps_;
@@ -722,7 +597,7 @@ class GradRows {
   std::int64_t row_tap_[kMostRows] = {};
   std::int64_t row_slots_[kMostRows] = {};
   Way way_ = Way::block;
-  bool dy_contiguous_ = false, winners_are_bytes_ = false, dx_follows_ = false;
+  bool dy_contiguous_ = false, dx_follows_ = false;
   std::int64_t n_ = 0, plane_ = 0, planes_ = 0, column_ = 0, columns_ = 0;
   std::int64_t row_lanes_ = s_.row_lanes();
   std::int64_t first_phase_ = 0, first_window_ = 0, existing_begin_ = 0, existing_end_ = 0;
@@ -775,7 +650,8 @@ class PoolGradKernel final : public Kernel {
       BP_DISPATCH(RunPoolGrad)({&setup_, &bindings, first, last, scratch.slot(slot), &wrong_here});
       if (wrong_here) wrong = true;
     });
-    if (wrong || setup_.has_unread_windows) reference::report_wrong_winners(*plan_, bindings);
+    const bool has_unread_windows = setup_.stored.kind != WinnersKind::none && setup_.taps.lacks_windows;
+    if (wrong || has_unread_windows) reference::report_wrong_winners(*plan_, bindings);
   }
 
  private:

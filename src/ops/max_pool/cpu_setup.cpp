@@ -109,11 +109,32 @@ bool rows_follow(const Tensor& view, std::int64_t columns, std::int64_t unit) {
 
 std::int64_t PoolSetup::row_lanes() const { return cut.segments * pitch + kSlackLanes; }
 
-PoolReaches::PoolReaches(const PoolAxis& axis, std::int64_t slots) {
-  for (std::int64_t o = 0; o < axis.output; ++o) {
-    first_tap.push_back(axis.first_tap(o));
-    end_tap.push_back(axis.end_tap(o));
+PoolTaps::PoolTaps(const PoolGeometry& g) {
+  for (std::int64_t t = 0; t < g.taps(); ++t) taps.push_back(g.tap_of_number(t));
+  for (std::size_t t = 0; t < std::min(columns.size(), taps.size()); ++t) {
+    columns[t] = static_cast<std::uint8_t>(taps[t][2]);
   }
+  for (std::size_t axis = 0; axis < 3; ++axis) {
+    const PoolAxis& a = g.axes[axis];
+    for (std::int64_t o = 0; o < a.output; ++o) {
+      first[axis].push_back(a.first_tap(o));
+      end[axis].push_back(a.end_tap(o));
+      if (a.first_tap(o) >= a.end_tap(o)) lacks_windows = true;
+    }
+  }
+  const PoolAxis& w = g.axes[2];
+  const auto is_partial = [&](std::int64_t o) { return w.first_tap(o) > 0 || w.end_tap(o) < w.window; };
+  while (partial_left < w.output && is_partial(partial_left)) ++partial_left;
+  while (partial_right < w.output - partial_left && is_partial(w.output - 1 - partial_right)) ++partial_right;
+}
+
+PoolStored::PoolStored(const PoolGeometry& g, const Winners& winners) : kind(winners.kind) {
+  if (kind == WinnersKind::none) return;
+  tensor = PoolTensor(winners.tensor);
+  if (kind == WinnersKind::flat) tap_at = taps_by_distance(g);
+}
+
+PoolReaches::PoolReaches(const PoolAxis& axis, std::int64_t slots) {
   begin.push_back(0);
   for (std::int64_t p = 0; p < axis.input; ++p) {
     const std::int64_t q = p + axis.start_padding;
@@ -130,12 +151,8 @@ PoolGradSetup make_setup(const MaxPoolGradPlan& plan) {
   const PoolGeometry& g = setup.g = plan.geometry;
   const PoolAxis &d = g.axes[0], &h = g.axes[1], &w = g.axes[2];
   const bool recomputes = plan.winners.kind == WinnersKind::none;
-  if (recomputes) {
-    setup.x = PoolTensor(plan.x);
-  } else {
-    setup.winners = PoolTensor(plan.winners.tensor);
-  }
-  setup.kind = plan.winners.kind;
+  if (recomputes) setup.x = PoolTensor(plan.x);
+  setup.stored = PoolStored(g, plan.winners);
   setup.dy = PoolTensor(plan.dy);
   setup.dx = PoolTensor(plan.dx);
   setup.bytes = stored_bytes({recomputes ? &plan.x : &plan.winners.tensor, &plan.dy, &plan.dx});
@@ -171,32 +188,10 @@ PoolGradSetup make_setup(const MaxPoolGradPlan& plan) {
       make_slots(d.output, ceil_div(d.extent(), d.stride), h.output, row_span, 2 * lane * setup.row_lanes());
   setup.planes = PoolReaches(d, setup.window_slots.first);
   setup.rows = PoolReaches(h, setup.window_slots.second);
-  for (std::int64_t o = 0; o < w.output; ++o) {
-    setup.first_column_tap.push_back(w.first_tap(o));
-    setup.end_column_tap.push_back(w.end_tap(o));
-  }
-  const auto is_partial = [&](std::int64_t o) { return w.first_tap(o) > 0 || w.end_tap(o) < w.window; };
-  while (setup.partial_left < w.output && is_partial(setup.partial_left)) ++setup.partial_left;
-  while (setup.partial_right < w.output - setup.partial_left && is_partial(w.output - 1 - setup.partial_right)) {
-    ++setup.partial_right;
-  }
-  for (std::int64_t t = 0; t < g.taps(); ++t) {
-    const Spatial k = g.tap_of_number(t);
-    setup.taps.push_back(k);
+  setup.taps = PoolTaps(g);
+  for (const Spatial& k : setup.taps.taps) {
     const std::int64_t row = k[0] * d.dilation * h.input + k[1] * h.dilation;
     setup.tap_offset.push_back((row * setup.cut.columns + k[2] * w.dilation) * setup.cut.unit);
-  }
-  if (setup.kind == WinnersKind::flat) setup.tap_at = taps_by_distance(g);
-  if (!recomputes) {
-    const auto lacks_all = [](const std::vector<std::int64_t>& first, const std::vector<std::int64_t>& end) {
-      for (std::size_t o = 0; o < first.size(); ++o) {
-        if (first[o] >= end[o]) return true;
-      }
-      return false;
-    };
-    setup.has_unread_windows = lacks_all(setup.planes.first_tap, setup.planes.end_tap) ||
-                               lacks_all(setup.rows.first_tap, setup.rows.end_tap) ||
-                               lacks_all(setup.first_column_tap, setup.end_column_tap);
   }
   return setup;
 }

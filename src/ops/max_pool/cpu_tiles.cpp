@@ -1,0 +1,124 @@
+// SPDX-License-Identifier: Apache-2.0
+// Which poolings are cut into tiles, and how.
+#include "ops/max_pool/cpu_tiles.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <initializer_list>
+
+namespace bp::cpu {
+
+namespace {
+
+constexpr PoolTileShape kShapes[] = {{2, 2}, {3, 2}, {3, 1}, {5, 1}};
+constexpr std::int64_t kMostLanes = 16;           // of a vector; channels innermost are a multiple of it
+constexpr std::int64_t kLongestRow = 1 << 15;     // elements
+constexpr std::int64_t kMostDilation = 8;         // so many rows more wait in scratch memory
+constexpr std::int64_t kBlockBytes = 8 * 1024;  // of what an item writes, about: it fits the nearest cache
+
+bool rows_are_contiguous(const Tensor& t, bool channels_innermost) {
+  const auto is = [&](int axis, std::int64_t stride) { return t.sizes[axis] == 1 || t.strides[axis] == stride; };
+  return channels_innermost ? is(1, 1) && is(4, t.sizes[1]) : is(4, 1);
+}
+
+std::string refuse(const PoolGeometry& g, DType dtype, std::initializer_list<const Tensor*> tensors) {
+  if (dtype != DType::f32 && dtype != DType::f16 && dtype != DType::bf16)
+    return fmt::format("the type is {}, expected f32, f16 or bf16", name(dtype));
+  const PoolAxis &d = g.axes[0], &h = g.axes[1], &w = g.axes[2];
+  const PoolTileShape shape{w.window, w.stride};
+  if (h.window != w.window || h.stride != w.stride || std::find(std::begin(kShapes), std::end(kShapes), shape) == std::end(kShapes))
+    return fmt::format("windows of {} x {} with strides {} x {} are not among those known to the compiler", h.window,
+                       w.window, h.stride, w.stride);
+  const std::int64_t most = w.stride == 1 ? kMostDilation : 1;
+  if (h.dilation > most || w.dilation > most)
+    return fmt::format("the dilation is {} x {}, expected at most {} with this stride", h.dilation, w.dilation, most);
+  if (shape == kShapes[0] && w.start_padding % 2 != 0)
+    return fmt::format("the start padding along W is {}, expected an even one with windows of 2", w.start_padding);
+  if (d.extent() > d.stride && d.output > 1) return "windows overlap along D";
+  if (g.taps() > 255) return fmt::format("a window has {} taps, expected at most 255", g.taps());
+  const bool channels_innermost = g.channels > 1 && (*tensors.begin())->strides[1] == 1;
+  if (channels_innermost && g.channels % kMostLanes != 0)
+    return fmt::format("{} channels innermost, expected a multiple of {}", g.channels, kMostLanes);
+  for (const Tensor* tensor : tensors) {
+    if (!rows_are_contiguous(*tensor, channels_innermost)) return "rows are not contiguous, or not all in one order";
+  }
+  if (w.input * (channels_innermost ? g.channels : 1) > kLongestRow)
+    return fmt::format("a row has {} elements, expected at most {}", w.input, kLongestRow);
+  for (const PoolAxis& a : g.axes) {
+    for (std::int64_t o = 0; o < a.output; ++o) {
+      if (a.first_tap(o) >= a.end_tap(o)) return "a window is all padding";
+    }
+  }
+  return {};
+}
+
+// Blocks of the rows that are written, each a multiple of `together` rows.
+void cut(PoolTiles& tiles, const PoolGeometry& g, const Tensor& written, const Winners& winners, std::int64_t rows,
+         std::int64_t together) {
+  tiles.g = g;
+  tiles.shape = {g.axes[2].window, g.axes[2].stride};
+  tiles.taps = PoolTaps(g);
+  tiles.stored = PoolStored(g, winners);
+  const bool channels_innermost = g.channels > 1 && written.strides[1] == 1;
+  tiles.unit = channels_innermost ? g.channels : 1;
+  tiles.planes = channels_innermost ? 1 : g.channels;
+  tiles.rows = rows;
+  const std::int64_t bytes =
+      written.sizes[4] * tiles.unit * static_cast<std::int64_t>(size_of(written.dtype)) * together;
+  tiles.rows_in_block = ceil_div(kBlockBytes, bytes) * together;
+  tiles.row_blocks = ceil_div(rows - tiles.first_row, tiles.rows_in_block);
+  tiles.past_cache = is_past_cache(tiles.bytes);
+}
+
+}  // namespace
+
+std::string refuse_tiles(const MaxPoolGradPlan& plan) {
+  const bool recomputes = plan.winners.kind == WinnersKind::none;
+  return refuse(plan.geometry, plan.dx.dtype, {&plan.dx, &plan.dy, recomputes ? &plan.x : &plan.dy});
+}
+
+std::string refuse_tiles(const MaxPoolPlan& plan) {
+  return refuse(plan.geometry, plan.y.dtype, {&plan.y, &plan.x});
+}
+
+PoolGradTiles make_tiles(const MaxPoolGradPlan& plan) {
+  PoolGradTiles tiles;
+  const PoolGeometry& g = plan.geometry;
+  const bool recomputes = plan.winners.kind == WinnersKind::none;
+  if (recomputes) tiles.x = PoolTensor(plan.x);
+  tiles.dy = PoolTensor(plan.dy);
+  tiles.dx = PoolTensor(plan.dx);
+  tiles.bytes = stored_bytes({recomputes ? &plan.x : &plan.winners.tensor, &plan.dy, &plan.dx});
+  const PoolAxis& h = g.axes[1];
+  const int height = tile_height(h.window, h.stride);
+  // With stride 2 a tile is the rows whose first window is the same: W - 2 and the next, counted from its start.
+  if (h.stride == 2 && (h.start_padding - h.window) % 2 != 0) tiles.first_row = -1;
+  cut(tiles, g, plan.dx, plan.winners, h.input, h.stride == 1 ? height * h.dilation : height);
+  const PoolReaches reaches(g.axes[0], 1);
+  for (std::int64_t d = 0; d < g.axes[0].input; ++d) {
+    const auto windows = reaches.at(d);
+    const std::int64_t window = windows.empty() ? -1 : windows[0].window;
+    if (PoolPlanes* last = tiles.groups.empty() ? nullptr : &tiles.groups.back();
+        last != nullptr && window >= 0 && last->window == window && g.axes[0].dilation == 1) {
+      ++last->count;
+    } else {
+      tiles.groups.push_back({window, d, 1, windows.empty() ? 0 : windows[0].tap});
+    }
+  }
+  return tiles;
+}
+
+PoolForwardTiles make_tiles(const MaxPoolPlan& plan) {
+  PoolForwardTiles tiles;
+  const PoolGeometry& g = plan.geometry;
+  tiles.x = PoolTensor(plan.x);
+  tiles.y = PoolTensor(plan.y);
+  tiles.bytes = stored_bytes({&plan.x, &plan.y});
+  if (plan.winners.kind != WinnersKind::none) tiles.bytes = stored_bytes({&plan.x, &plan.y, &plan.winners.tensor});
+  cut(tiles, g, plan.y, plan.winners, g.axes[1].output, 1);
+  for (std::int64_t od = 0; od < g.axes[0].output; ++od) tiles.groups.push_back({od, od, 1, 0});
+  return tiles;
+}
+
+}  // namespace bp::cpu

@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: Apache-2.0
+// Max pooling on the CPU for the windows that networks have: square, of a size and stride known to the compiler, over
+// rows that are contiguous in memory. Tensors are read where they lie; only winners (a byte each) and, where they are
+// sought, rows of x wait in scratch memory, padded.
+#pragma once
+
+#include "ops/max_pool/cpu.h"
+
+#include <string>
+
+namespace bp::cpu {
+
+// A window of the same size and stride along H and W.
+struct PoolTileShape {
+  std::int64_t window, stride;
+  bool operator==(const PoolTileShape&) const = default;
+};
+
+// Planes of windows along D and the planes of x that they reach: [first, first + count) of x, all from window `window`
+// (-1: from none), of which they are the taps `tap`, `tap` + dilation...: no plane of x is reached twice.
+struct PoolPlanes {
+  std::int64_t window = -1;
+  std::int64_t first = 0;
+  std::int64_t count = 1;
+  std::int64_t tap = 0;
+};
+
+// How many rows of dx a tile makes of the same rows of windows.
+constexpr int tile_height(std::int64_t window, std::int64_t stride) { return stride == 1 && window > 3 ? 4 : 2; }
+
+// What both directions share. An item is `rows_in_block` rows of one group of planes of (n, c); the first begins with
+// row `first_row`, which may be a row before 0.
+struct PoolTiles {
+  PoolGeometry g{};
+  PoolTileShape shape{};
+  PoolTaps taps{};
+  PoolStored stored{};
+  std::int64_t unit = 1;    // lanes from one column to the next: 1, or C where channels are innermost
+  std::int64_t planes = 1;  // C, or 1
+  std::vector<PoolPlanes> groups{};
+  std::int64_t rows = 1;  // of the side that is written
+  std::int64_t first_row = 0;
+  std::int64_t rows_in_block = 1;
+  std::int64_t row_blocks = 1;
+  bool past_cache = false;
+  std::uint64_t bytes = 0;
+
+  [[nodiscard]] std::int64_t items() const {
+    return g.batch * planes * static_cast<std::int64_t>(groups.size()) * row_blocks;
+  }
+};
+
+struct PoolTileItem {
+  std::int64_t n, c, group, row_block;
+};
+inline PoolTileItem tile_item(const PoolTiles& tiles, std::int64_t i) {
+  const std::int64_t row_block = i % tiles.row_blocks;
+  i /= tiles.row_blocks;
+  const auto groups = static_cast<std::int64_t>(tiles.groups.size());
+  const std::int64_t group = i % groups;
+  i /= groups;
+  return {i / tiles.planes, i % tiles.planes, group, row_block};
+}
+
+struct PoolGradTiles : PoolTiles {
+  PoolTensor x{}, dy{}, dx{};
+};
+
+struct PoolForwardTiles : PoolTiles {
+  PoolTensor x{}, y{};
+};
+
+PoolGradTiles make_tiles(const MaxPoolGradPlan& plan);
+PoolForwardTiles make_tiles(const MaxPoolPlan& plan);
+
+}  // namespace bp::cpu

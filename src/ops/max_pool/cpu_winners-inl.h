@@ -1,0 +1,255 @@
+// SPDX-License-Identifier: Apache-2.0
+// Stored winners, read row by row into scratch memory as numbers of taps and checked. Compiled once for each
+// instruction set.
+
+#if defined(BP_OPS_MAX_POOL_CPU_WINNERS_INL_H) == defined(HWY_TARGET_TOGGLE)
+#ifdef BP_OPS_MAX_POOL_CPU_WINNERS_INL_H
+#undef BP_OPS_MAX_POOL_CPU_WINNERS_INL_H
+#else
+#define BP_OPS_MAX_POOL_CPU_WINNERS_INL_H
+#endif
+
+#include "ops/max_pool/cpu_rows-inl.h"
+#include "ops/max_pool/winners.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace bp::cpu::HWY_NAMESPACE {
+
+// W holds every tap's number and one more value, for no winner.
+template <class W>
+class StoredWinners {
+ public:
+  static constexpr W kNone = static_cast<W>(~W{0});
+
+  // `wrong` is set when a stored winner is no tap of its window.
+  StoredWinners(const PoolGeometry& g, const PoolTaps& taps, const PoolStored& stored, std::int64_t unit,
+                const void* data, bool* wrong)
+      : g_(g), taps_(taps), stored_(stored), unit_(unit), data_(data), wrong_(wrong) {
+    const Dims& s = stored.tensor.view.strides;
+    are_bytes_ = stored.kind == WinnersKind::compact && sizeof(W) == 1 &&
+                 (unit == 1 ? s[4] == 1 : s[1] == 1 && s[4] == unit);
+  }
+
+  // The winners of the windows of `place`. Up to a vector beyond them may be written.
+  HWY_INLINE void read(const RowPlace& place, W* to) const {
+    const Range range = existing_taps(place.d, place.h);
+    if (are_bytes_) {
+      const Dims& s = stored_.tensor.view.strides;
+      const std::int64_t from =
+          place.n * s[0] + place.c * s[1] + place.d * s[2] + place.h * s[3] + place.first * s[4];
+      const std::int64_t n = place.count * unit_;
+      const auto* bytes = static_cast<const std::uint8_t*>(data_) + from;
+      read_compact(place, range, bytes, 1, n, stored_.tensor.end < 0 ? n : stored_.tensor.end - from, to);
+    } else {
+      read_any(place, range, to);
+    }
+    drop_wrong_columns(place, to);
+  }
+
+  // Whether rows of winners are bytes side by side, which need not be copied.
+  [[nodiscard]] bool are_bytes() const { return are_bytes_; }
+  [[nodiscard]] const std::uint8_t* bytes() const { return static_cast<const std::uint8_t*>(data_); }
+
+  // Checks such a row in place; a vector beyond its end may be read.
+  HWY_INLINE void check(const RowPlace& place, const std::uint8_t* row) const {
+    const Range range = existing_taps(place.d, place.h);
+    const std::int64_t n = place.count * unit_;
+    if (!range.exact) {
+      for (std::int64_t i = 0; i < n; ++i) {
+        if (row[i] != 0xff && !(row[i] < taps_.taps.size() && row_exists(place, row[i]))) *wrong_ = true;
+      }
+    } else {
+      const hn::ScalableTag<std::uint8_t> d;
+      const auto low = hn::Set(d, static_cast<std::uint8_t>(range.low));
+      const auto count = hn::Set(d, static_cast<std::uint8_t>(range.high - range.low));
+      auto outside = hn::Zero(d);
+      std::int64_t i = 0;
+      for (; i + lanes(d) <= n; i += lanes(d)) outside = hn::Or(outside, beyond(d, hn::LoadU(d, row + i), low, count));
+      if (i < n) {
+        const auto mine = hn::FirstN(d, static_cast<std::size_t>(n - i));
+        outside = hn::Or(outside, hn::IfThenElseZero(mine, beyond(d, hn::LoadU(d, row + i), low, count)));
+      }
+      if (!hn::AllTrue(d, hn::Eq(outside, hn::Zero(d)))) *wrong_ = true;
+    }
+    check_columns(place, row);
+  }
+
+  // Fetches the winners of a row ahead of their use.
+  HWY_INLINE void fetch(const RowPlace& place) const {
+    const Dims& s = stored_.tensor.view.strides;
+    if (!are_bytes_) return;
+    prefetch(static_cast<const std::uint8_t*>(data_) + place.n * s[0] + place.c * s[1] + place.d * s[2] +
+                 place.h * s[3] + place.first * s[4],
+             place.count * unit_);
+  }
+
+ private:
+  // The tap numbers [low, high) that exist in a row of windows as far as D and H decide; exact where one of the two
+  // axes has all its taps.
+  struct Range {
+    std::int64_t low, high;
+    bool exact;
+  };
+  Range existing_taps(std::int64_t od, std::int64_t oh) const {
+    const auto d = static_cast<std::size_t>(od), h = static_cast<std::size_t>(oh);
+    const std::int64_t d0 = taps_.first[0][d], d1 = taps_.end[0][d];
+    const std::int64_t h0 = taps_.first[1][h], h1 = taps_.end[1][h];
+    if (d0 >= d1 || h0 >= h1) return {0, 0, true};
+    const std::int64_t rows = g_.axes[1].window, columns = g_.axes[2].window;
+    const bool all_rows = h0 == 0 && h1 == rows;
+    return {(d0 * rows + h0) * columns, ((d1 - 1) * rows + h1) * columns, all_rows || g_.axes[0].window == 1};
+  }
+  bool row_exists(const RowPlace& place, std::int64_t tap) const {
+    const Spatial& k = taps_.taps[static_cast<std::size_t>(tap)];
+    return g_.axes[0].exists(place.d, k[0]) && g_.axes[1].exists(place.h, k[1]);
+  }
+
+  HWY_NOINLINE void read_any(const RowPlace& place, const Range& range, W* to) const {
+    visit(IndexTypes{}, stored_.tensor.view.dtype, [&]<class Index>() {
+      each_run(stored_.tensor, static_cast<const Index*>(data_), unit_, place,
+               [&](const Index* from, std::int64_t stride, std::int64_t n, std::int64_t readable, std::int64_t at) {
+                 if (stored_.kind == WinnersKind::flat) {
+                   read_flat(place, from, stride, n, at, to + at);
+                 } else {
+                   read_compact(place, range, from, stride, n, readable, to + at);
+                 }
+               });
+    });
+  }
+
+  template <class Index>
+  HWY_INLINE void read_compact(const RowPlace& place, const Range& range, const Index* from, std::int64_t stride, std::int64_t n,
+                      [[maybe_unused]] std::int64_t readable, W* to) const {
+    std::int64_t i = 0;
+    if constexpr (sizeof(Index) == 1 && sizeof(W) == 1) {
+      if (stride == 1 && range.exact) {
+        const hn::ScalableTag<std::uint8_t> d;
+        const auto low = hn::Set(d, static_cast<std::uint8_t>(range.low));
+        const auto count = hn::Set(d, static_cast<std::uint8_t>(range.high - range.low));
+        const auto none = hn::Set(d, std::uint8_t{kNone});
+        auto outside = hn::Zero(d);
+        for (; i < n && i + lanes(d) <= readable; i += lanes(d)) {
+          const auto tap = hn::LoadU(d, from + i);
+          // Below `count` once `low` is taken away, which wraps: the minimum with it differs from count exactly then.
+          const auto from_low = hn::Sub(tap, low);
+          const auto beyond = hn::Eq(hn::Max(from_low, count), from_low);
+          const auto mine = hn::FirstN(d, static_cast<std::size_t>(n - i));
+          outside = hn::Or(outside, hn::IfThenElseZero(hn::And(beyond, mine), hn::Xor(tap, none)));
+          hn::StoreU(hn::IfThenElse(beyond, none, tap), d, to + i);
+        }
+        if (!hn::AllTrue(d, hn::Eq(outside, hn::Zero(d)))) *wrong_ = true;
+      }
+    }
+    for (; i < n; ++i) {
+      const Index stored = from[i * stride];
+      const auto tap = static_cast<std::uint64_t>(stored);
+      const bool exists = tap >= static_cast<std::uint64_t>(range.low) &&
+                          tap < static_cast<std::uint64_t>(range.high) &&
+                          (range.exact || row_exists(place, static_cast<std::int64_t>(tap)));
+      if (!exists && stored != kNoWinner<Index>) *wrong_ = true;
+      to[i] = exists ? static_cast<W>(tap) : kNone;
+    }
+  }
+
+  template <class Index>
+  void read_flat(const RowPlace& place, const Index* from, std::int64_t stride, std::int64_t n, std::int64_t at,
+                   W* to) const {
+    for (std::int64_t i = 0; i < n; ++i) {
+      const Index stored = from[i * stride];
+      const std::int64_t column = (at + i) / unit_;
+      const std::int64_t c = place.c + (at + i) % unit_;
+      const Spatial o{place.d, place.h, place.first + column};
+      std::int64_t tap = -1;
+      if (stored_.tap_at.empty()) {
+        const StoredWinner winner = decode(g_, WinnersKind::flat, {place.n, c, o}, stored);
+        if (winner.state == StoredWinner::State::tap) tap = g_.tap_number(winner.tap);
+      } else if (stored != kNoWinner<Index>) {
+        const Spatial start = g_.position(o, {});
+        const std::int64_t first =
+            g_.flat_index(place.n, c, {}) + (start[0] * g_.axes[1].input + start[1]) * g_.axes[2].input + start[2];
+        const auto distance = static_cast<std::uint64_t>(stored) - static_cast<std::uint64_t>(first);
+        if (distance < stored_.tap_at.size()) tap = stored_.tap_at[distance];
+        if (tap >= 0 && !row_exists(place, tap)) tap = -1;
+      }
+      if (tap < 0 && stored != kNoWinner<Index>) *wrong_ = true;
+      to[i] = static_cast<W>(tap);
+    }
+  }
+
+  // Not zero where a tap is neither one of `count` from `low` on nor none. (Taking away `low` wraps.)
+  template <class D, class V>
+  static HWY_INLINE V beyond(D d, V tap, V low, V count) {
+    const V from_low = hn::Sub(tap, low);
+    return hn::IfThenElseZero(hn::Eq(hn::Max(from_low, count), from_low), hn::Xor(tap, hn::Set(d, std::uint8_t{0xff})));
+  }
+
+  // Of windows at the edges, some of whose columns are padding.
+  HWY_INLINE void check_columns(const RowPlace& place, const std::uint8_t* row) const {
+    const std::int64_t end = place.first + place.count;
+    const auto check = [&](std::int64_t o) HWY_ATTR {
+      const std::int64_t low = taps_.first[2][static_cast<std::size_t>(o)];
+      const std::int64_t high = taps_.end[2][static_cast<std::size_t>(o)];
+      const std::uint8_t* winners = row + (o - place.first) * unit_;
+      for (std::int64_t c = 0; c < unit_; ++c) {
+        const std::uint8_t column = taps_.columns[winners[c]];
+        if (column < low || column >= high) *wrong_ = *wrong_ || winners[c] != 0xff;
+      }
+    };
+    for (std::int64_t o = place.first; o < std::min(end, taps_.partial_left); ++o) check(o);
+    for (std::int64_t o = std::max(place.first, g_.axes[2].output - taps_.partial_right); o < end; ++o) check(o);
+  }
+
+  // Windows at the edges, some of whose columns are padding.
+  HWY_INLINE void drop_wrong_columns(const RowPlace& place, W* row) const {
+    const std::int64_t end = place.first + place.count;
+    const auto check = [&](std::int64_t o) HWY_ATTR {
+      const std::int64_t low = taps_.first[2][static_cast<std::size_t>(o)];
+      const std::int64_t high = taps_.end[2][static_cast<std::size_t>(o)];
+      const auto is_missing = [&](std::size_t tap) {
+        const std::int64_t column = taps_.taps[tap][2];
+        return column < low || column >= high;
+      };
+      W* winners = row + (o - place.first) * unit_;
+      if (unit_ == 1) {
+        if (winners[0] != kNone && is_missing(winners[0])) drop(winners[0], winners);
+      } else {
+        for (std::size_t tap = 0; tap < taps_.taps.size(); ++tap) {
+          if (is_missing(tap)) drop(static_cast<W>(tap), winners);
+        }
+      }
+    };
+    for (std::int64_t o = place.first; o < std::min(end, taps_.partial_left); ++o) check(o);
+    for (std::int64_t o = std::max(place.first, g_.axes[2].output - taps_.partial_right); o < end; ++o) check(o);
+  }
+
+  // None of a window's channels has this winner.
+  HWY_INLINE void drop(W tap, W* winners) const {
+    const hn::ScalableTag<W> d;
+    std::int64_t c = 0;
+    for (; c + lanes(d) <= unit_; c += lanes(d)) {
+      const auto all = hn::LoadU(d, winners + c);
+      const auto wrong = hn::Eq(all, hn::Set(d, tap));
+      if (hn::AllFalse(d, wrong)) continue;
+      *wrong_ = true;
+      hn::StoreU(hn::IfThenElse(wrong, hn::Set(d, kNone), all), d, winners + c);
+    }
+    for (; c < unit_; ++c) {
+      if (winners[c] != tap) continue;
+      *wrong_ = true;
+      winners[c] = kNone;
+    }
+  }
+
+  const PoolGeometry& g_;
+  const PoolTaps& taps_;
+  const PoolStored& stored_;
+  std::int64_t unit_;
+  const void* data_;
+  bool* wrong_;
+  bool are_bytes_;
+};
+
+}  // namespace bp::cpu::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#endif  // BP_OPS_MAX_POOL_CPU_WINNERS_INL_H
