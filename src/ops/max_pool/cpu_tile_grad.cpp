@@ -172,17 +172,17 @@ class GradTiles {
     return (row + h.start_padding - (kWindow - 2)) / 2;
   }
 
-  // Sums go to dx at once where its rows are whole vectors; past the cache, whole lines.
+  // Sums go to dx at once where its rows are whole vectors; past the cache, also aligned ones.
   Way choose_way() const {
     const std::int64_t columns = axis_w().input * t_.unit;
     if (columns % lanes(D()) != 0) return Way::block;
     if (!t_.past_cache) return Way::store;
-    constexpr std::int64_t kLine = 64 / sizeof(T);
     const Dims& s = t_.dx.view.strides;
-    const auto is_line = [&](int axis) { return t_.dx.view.sizes[axis] == 1 || s[axis] % kLine == 0; };
-    const bool lines = reinterpret_cast<std::uintptr_t>(dx_data_) % 64 == 0 && is_line(0) && is_line(2) && is_line(3) &&
-                       (t_.unit > 1 || is_line(1)) && t_.unit * axis_w().input % kLine == 0;
-    return lines && lanes(D()) * static_cast<std::int64_t>(sizeof(T)) >= 16 ? Way::stream : Way::block;
+    const std::int64_t vector = lanes(D()) * static_cast<std::int64_t>(sizeof(T));
+    const auto is_aligned = [&](int axis) { return t_.dx.view.sizes[axis] == 1 || s[axis] % lanes(D()) == 0; };
+    const bool aligned = reinterpret_cast<std::uintptr_t>(dx_data_) % static_cast<std::uintptr_t>(vector) == 0 &&
+                         is_aligned(0) && is_aligned(2) && is_aligned(3) && (t_.unit > 1 || is_aligned(1));
+    return aligned && vector >= 16 ? Way::stream : Way::block;
   }
 
   // ---- Rows of windows

@@ -18,6 +18,7 @@ std::string refuse_for_cpu(const Plan& plan) {
 }
 
 constexpr Implementation<MaxPoolPlan> kMaxPoolCpu[] = {
+    {"tiles", cpu::refuse_tiles, cpu::make_max_pool_tiles},
     {"simd", refuse_for_cpu<MaxPoolPlan>, cpu::make_max_pool},
     {"reference", accept_all<MaxPoolPlan>, PlainKernel<MaxPoolPlan, reference::max_pool>::make},
 };

@@ -1,0 +1,195 @@
+// SPDX-License-Identifier: Apache-2.0
+// Max pooling for windows known to the compiler: rows of winners and values are sought in scratch memory, and stored a
+// block at a time.
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "ops/max_pool/cpu_tile_forward.cpp"
+#include <hwy/foreach_target.h>  // IWYU pragma: keep
+
+#include "backends/cpu/dispatch.h"
+#include "ops/max_pool/cpu_tile_search-inl.h"
+#include "ops/max_pool/winners.h"
+
+#ifndef BP_OPS_MAX_POOL_CPU_TILE_FORWARD_ONCE
+#define BP_OPS_MAX_POOL_CPU_TILE_FORWARD_ONCE
+namespace bp::cpu {
+
+// One part of a run, as PoolGradTilesPart is.
+struct PoolForwardTilesPart {
+  const PoolForwardTiles* tiles;
+  const Bindings* bindings;
+  std::int64_t first, last;
+  std::byte* scratch;
+};
+
+}  // namespace bp::cpu
+#endif
+
+HWY_BEFORE_NAMESPACE();
+namespace bp::cpu::HWY_NAMESPACE {
+
+template <class T, int kWindow, int kStride>
+class ForwardTiles {
+  using Search = TileSearch<T, kWindow, kStride>;
+
+ public:
+  struct Layout {
+    std::size_t taps, values, bytes;
+    typename Search::Layout search{};
+
+    explicit Layout(const PoolForwardTiles& t) {
+      const std::int64_t block = t.rows_in_block * t.g.axes[2].output * t.unit + kSlack;
+      ScratchLayout scratch;
+      taps = scratch.reserve(block, 1);
+      values = scratch.reserve(block, sizeof(float));
+      search = {t, scratch};
+      bytes = scratch.bytes();
+    }
+  };
+
+  ForwardTiles(const PoolForwardTilesPart& part, const Layout& layout)
+      : t_(*part.tiles),
+        x_data_(part.bindings->input<T>(0)),
+        y_data_(part.bindings->output<T>(0)),
+        stored_(part.bindings->outputs[1]),
+        search_(t_, t_.x, x_data_, layout.search, part.scratch),
+        taps_(reinterpret_cast<std::uint8_t*>(part.scratch + layout.taps)),
+        values_(reinterpret_cast<float*>(part.scratch + layout.values)) {}
+
+  void run(std::int64_t first, std::int64_t last) {
+    for (std::int64_t i = first; i < last; ++i) {
+      const PoolTileItem item = tile_item(t_, i);
+      if (i == first || item.row_block == 0) {
+        n_ = item.n;
+        c_ = item.c;
+        od_ = item.group;
+        search_.start(n_, c_, od_);
+      }
+      const std::int64_t row = item.row_block * t_.rows_in_block;
+      const std::int64_t end = std::min(row + t_.rows_in_block, t_.rows);
+      bool has_nan = false;
+      for (std::int64_t o = row; o < end; ++o) {
+        has_nan |= search_.find(o, taps_ + (o - row) * length(), values_ + (o - row) * length());
+      }
+      each_run(t_.y, row, end, [&](std::int64_t at, std::int64_t n, std::int64_t from) {
+        export_run(values_ + from, y_data_ + at, 1, n, t_.past_cache);
+      });
+      // The bits of a NaN survive no conversion.
+      if (has_nan && !std::is_same_v<T, float>) copy_bits(row, end);
+      if (t_.stored.kind != WinnersKind::none) export_winners(row, end);
+    }
+  }
+
+ private:
+  [[nodiscard]] std::int64_t length() const { return t_.g.axes[2].output * t_.unit; }
+
+  // Calls f(offset, n, from) for the runs of a tensor that rows [row, end) are.
+  template <class F>
+  void each_run(const PoolTensor& tensor, std::int64_t row, std::int64_t end, F&& f) const {
+    const Dims& s = tensor.view.strides;
+    const std::int64_t at = n_ * s[0] + c_ * s[1] + od_ * s[2] + row * s[3];
+    if (s[3] == length()) return f(at, (end - row) * length(), std::int64_t{0});
+    for (std::int64_t o = row; o < end; ++o) f(at + (o - row) * s[3], length(), (o - row) * length());
+  }
+
+  // Calls f(window, tap, i) for every window of the block, the i-th in scratch memory.
+  template <class F>
+  void each_window(std::int64_t row, std::int64_t end, F&& f) const {
+    std::int64_t i = 0;
+    for (std::int64_t o = row; o < end; ++o) {
+      for (std::int64_t w = 0; w < t_.g.axes[2].output; ++w) {
+        for (std::int64_t c = 0; c < t_.unit; ++c, ++i) f(WindowIndex{n_, c_ + c, {od_, o, w}}, taps_[i], i);
+      }
+    }
+  }
+
+  static std::int64_t offset(const Dims& s, const WindowIndex& w) {
+    return w.n * s[0] + w.c * s[1] + w.o[0] * s[2] + w.o[1] * s[3] + w.o[2] * s[4];
+  }
+
+  void copy_bits(std::int64_t row, std::int64_t end) const {
+    each_window(row, end, [&](const WindowIndex& w, std::uint8_t tap, std::int64_t i) {
+      if (values_[i] == values_[i]) return;
+      const Spatial p = t_.g.position(w.o, t_.taps.taps[tap]);
+      y_data_[offset(t_.y.view.strides, w)] = x_data_[offset(t_.x.view.strides, {w.n, w.c, p})];
+    });
+  }
+
+  void export_winners(std::int64_t row, std::int64_t end) const {
+    const PoolTensor& tensor = t_.stored.tensor;
+    const Dims& s = tensor.view.strides;
+    visit(IndexTypes{}, tensor.view.dtype, [&]<class Index>() {
+      auto* data = static_cast<Index*>(stored_);
+      if constexpr (sizeof(Index) == 1) {
+        if (t_.stored.kind == WinnersKind::compact && (t_.unit == 1 ? s[4] == 1 : s[1] == 1 && s[4] == t_.unit)) {
+          return each_run(tensor, row, end, [&](std::int64_t at, std::int64_t n, std::int64_t from) {
+            export_run(taps_ + from, data + at, 1, n, t_.past_cache);
+          });
+        }
+      }
+      each_window(row, end, [&](const WindowIndex& w, std::uint8_t tap, std::int64_t) {
+        data[offset(s, w)] = encode<Index>(t_.g, t_.stored.kind, w, t_.taps.taps[tap]);
+      });
+    });
+  }
+
+  const PoolForwardTiles& t_;
+  const T* x_data_;
+  T* y_data_;
+  void* stored_;
+  Search search_;
+  std::uint8_t* taps_;
+  float* values_;
+  std::int64_t n_ = 0, c_ = 0, od_ = 0;
+};
+
+std::size_t RunPoolForwardTiles(const PoolForwardTilesPart& part) {
+  std::size_t bytes = 0;
+  visit_tiles(part.tiles->shape, part.tiles->y.view.dtype, [&]<class T, int kWindow, int kStride>() {
+    using Tiles = ForwardTiles<T, kWindow, kStride>;
+    const typename Tiles::Layout layout(*part.tiles);
+    bytes = layout.bytes;
+    if (part.scratch != nullptr) Tiles(part, layout).run(part.first, part.last);
+  });
+  return bytes;
+}
+
+}  // namespace bp::cpu::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace bp::cpu {
+
+HWY_EXPORT(RunPoolForwardTiles);
+
+namespace {
+
+class PoolForwardTilesKernel final : public Kernel {
+ public:
+  PoolForwardTilesKernel(const MaxPoolPlan& plan, const Settings& settings)
+      : team_(settings), tiles_(make_tiles(plan)) {
+    slot_bytes_ = BP_DISPATCH(RunPoolForwardTiles)({&tiles_, nullptr, 0, 0, nullptr});
+  }
+
+  [[nodiscard]] std::size_t workspace_bytes() const override { return team_workspace(team_, slot_bytes_); }
+
+  void run(const Bindings& bindings) const override {
+    const TeamScratch scratch(bindings.workspace, slot_bytes_);
+    team_.run_items(tiles_.items(), tiles_.bytes, [&](std::int64_t first, std::int64_t last, int slot) {
+      BP_DISPATCH(RunPoolForwardTiles)({&tiles_, &bindings, first, last, scratch.slot(slot)});
+    });
+  }
+
+ private:
+  Team team_;
+  PoolForwardTiles tiles_;
+  std::size_t slot_bytes_ = 0;
+};
+
+}  // namespace
+
+std::unique_ptr<Kernel> make_max_pool_tiles(std::shared_ptr<const MaxPoolPlan> plan, const Settings& settings) {
+  return std::make_unique<PoolForwardTilesKernel>(*plan, settings);
+}
+
+}  // namespace bp::cpu
+#endif
