@@ -119,7 +119,8 @@ struct PoolTaps {
   std::array<std::vector<std::int64_t>, 3> first{}, end{};
   std::int64_t partial_left = 0, partial_right = 0;  // windows at both ends that lack taps along W
   bool lacks_windows = false;                        // some window has no tap at all
-  std::array<std::uint8_t, 256> columns{};           // of the first taps, along W
+  // Where taps are numbered by bytes: the existing columns of every window, and room for a vector.
+  std::vector<std::uint8_t> column_low{}, column_count{};
 
   PoolTaps() = default;
   explicit PoolTaps(const PoolGeometry& g);

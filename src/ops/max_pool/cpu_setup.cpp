@@ -111,9 +111,6 @@ std::int64_t PoolSetup::row_lanes() const { return cut.segments * pitch + kSlack
 
 PoolTaps::PoolTaps(const PoolGeometry& g) {
   for (std::int64_t t = 0; t < g.taps(); ++t) taps.push_back(g.tap_of_number(t));
-  for (std::size_t t = 0; t < std::min(columns.size(), taps.size()); ++t) {
-    columns[t] = static_cast<std::uint8_t>(taps[t][2]);
-  }
   for (std::size_t axis = 0; axis < 3; ++axis) {
     const PoolAxis& a = g.axes[axis];
     for (std::int64_t o = 0; o < a.output; ++o) {
@@ -125,6 +122,14 @@ PoolTaps::PoolTaps(const PoolGeometry& g) {
   const PoolAxis& w = g.axes[2];
   const auto is_partial = [&](std::int64_t o) { return w.first_tap(o) > 0 || w.end_tap(o) < w.window; };
   while (partial_left < w.output && is_partial(partial_left)) ++partial_left;
+  if (g.taps() <= 255) {
+    for (std::int64_t o = 0; o < w.output; ++o) {
+      column_low.push_back(static_cast<std::uint8_t>(w.first_tap(o)));
+      column_count.push_back(static_cast<std::uint8_t>(std::max<std::int64_t>(w.end_tap(o) - w.first_tap(o), 0)));
+    }
+    column_low.resize(column_low.size() + 256);
+    column_count.resize(column_count.size() + 256);
+  }
   while (partial_right < w.output - partial_left && is_partial(w.output - 1 - partial_right)) ++partial_right;
 }
 

@@ -1,10 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-// The gradient of max pooling, tile by tile. A tile is a few rows of dx that the same rows of windows reach. An element
+// The gradient of max pooling for windows known to the compiler.
+//
+// Small windows, tile by tile. A tile is a few rows of dx that the same rows of windows reach. An element
 // of dx is the sum over the windows that reach it, in ascending order, of dy where the winner is that element; which
 // windows those are is known to the compiler. dy and stored winners are read where they lie, beyond the ends of their
 // rows too, where something else stands: a row of marks, the same for all, turns what is no window into one without a
 // winner. (A copy of the winners, padded, is a trap: loads that cross two stores wait for both to leave the queue, and
 // there they stand behind non-temporal stores, which leave it at the speed of memory.)
+//
+// Windows of 5 x 5 would be 25 questions for each element, so there each dy is added to its winner's sum, window after
+// window, in scratch memory that holds a block of rows and all rows that its windows reach.
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "ops/max_pool/cpu_tile_grad.cpp"
 #include <hwy/foreach_target.h>  // IWYU pragma: keep
@@ -59,9 +64,10 @@ template <class T, int kWindow, int kStride>
 class GradTiles {
   using D = TileLanes;
   using V = hn::Vec<D>;
-  static constexpr int kHeight = tile_height(kWindow, kStride);                               // rows of dx
-  static constexpr int kRows = kStride == 1 ? kWindow + kHeight - 1 : kWindow - 1;            // of windows
-  static constexpr int kFirstShift = -((kWindow - 1) / kStride);                              // of windows along W
+  static constexpr bool kScatters = kWindow > 3;
+  static constexpr int kHeight = 2;                                                 // rows of dx in a tile
+  static constexpr int kRows = kStride == 1 ? kWindow + kHeight - 1 : kWindow - 1;  // rows of windows for it
+  static constexpr int kFirstShift = -((kWindow - 1) / kStride);                    // of windows along W
   static constexpr int kShifts = kStride == 1 ? kWindow : 3;
 
  public:
@@ -85,7 +91,7 @@ class GradTiles {
       none = scratch.reserve(left + right, 1);
       winners = scratch.reserve(ring * (left + right), 1);
       dy = scratch.reserve(ring * (left + right), sizeof(T));
-      block_lanes = t.rows_in_block * w.input * t.unit + 4 * kSlack;
+      block_lanes = (t.rows_in_block + (kScatters ? 2 * (h.extent() - 1) : 0)) * w.input * t.unit + 4 * kSlack;
       std::int64_t planes = 1;
       for (const PoolPlanes& group : t.groups) planes = std::max(planes, group.count);
       block = scratch.reserve(planes * block_lanes, sizeof(float));
@@ -121,7 +127,9 @@ class GradTiles {
       block_row_ = std::max<std::int64_t>(row, 0);
       const std::int64_t end = std::min(row + t_.rows_in_block, t_.rows);
       if (group_.window >= 0) read_rows(first_window(row + t_.rows_in_block) + (kRows - 1) * axis_h().dilation);
-      if constexpr (kStride == 1) {
+      if constexpr (kScatters) {
+        scatter_block(block_row_, end);
+      } else if constexpr (kStride == 1) {
         const std::int64_t dilation = axis_h().dilation;
         for (std::int64_t r = row; r < end; r += kHeight * dilation) {
           for (std::int64_t j = 0; j < dilation; ++j) make_tile(r + j, end, dilation);
@@ -174,6 +182,7 @@ class GradTiles {
 
   // Sums go to dx at once where its rows are whole vectors; past the cache, also aligned ones.
   Way choose_way() const {
+    if (kScatters) return Way::block;
     const std::int64_t columns = axis_w().input * t_.unit;
     if (columns % lanes(D()) != 0) return Way::block;
     if (!t_.past_cache) return Way::store;
@@ -213,13 +222,19 @@ class GradTiles {
   // All the rows that a block needs, up to and without row `end`.
   HWY_NOINLINE void read_rows(std::int64_t end) {
     const std::int64_t n = axis_w().output * t_.unit;
-    for (end = std::min(end, axis_h().output); next_ < end; ++next_) {
+    end = std::min(end, axis_h().output);
+    if (const std::int64_t last = std::min(end, end_in_place_); next_ >= first_in_place_ && next_ < last) {
+      const RowPlace place{n_, c_, group_.window, next_, 0, axis_w().output};
+      const std::uint8_t* rows = stored_.bytes() + winners_rows_.plane + next_ * winners_rows_.step;
+      if (stored_.check(place, last - next_, rows, winners_rows_.step) || !kScatters) {
+        next_ = last;
+      } else {
+        end_in_place_ = next_;  // a wrong winner may lie outside of the block: from here on copies without any
+      }
+    }
+    for (; next_ < end; ++next_) {
       const std::int64_t at = (next_ & (layout_.ring - 1)) * (layout_.left + layout_.right);
       const RowPlace place{n_, c_, group_.window, next_, 0, axis_w().output};
-      if (next_ >= first_in_place_ && next_ < end_in_place_) {
-        stored_.check(place, stored_.bytes() + winners_rows_.plane + next_ * winners_rows_.step);
-        continue;
-      }
       if (t_.stored.kind == WinnersKind::none) {
         search_.find(next_, winners_ + at, nullptr);
       } else {
@@ -321,10 +336,6 @@ class GradTiles {
     } else {
       put<kWay>(targets, 0, at, a);
       put<kWay>(targets, 1, at, b);
-      if constexpr (kHeight == 4) {
-        put<kWay>(targets, 2, at, c);
-        put<kWay>(targets, 3, at, e);
-      }
     }
   }
 
@@ -404,12 +415,85 @@ class GradTiles {
     }
   }
 
+  // ---- Each dy seeks its place
+
+  // Rows [row, end) of every plane, and behind and before them those that their windows reach as well.
+  void scatter_block(std::int64_t row, std::int64_t end) {
+    const PoolAxis &h = axis_h(), &w = axis_w();
+    const std::int64_t length = w.input * t_.unit;
+    const std::int64_t n = w.output * t_.unit;
+    const std::int64_t first = std::max<std::int64_t>(row + h.start_padding - halo(), 0);
+    const std::int64_t last = std::min(end + h.start_padding, h.output);
+    for (std::int64_t plane = 0; plane < group_.count; ++plane) {
+      float* block = block_ + plane * layout_.block_lanes;
+      std::memset(block, 0, static_cast<std::size_t>((end - row + 2 * halo()) * length) * sizeof(float));
+      if (group_.window < 0) continue;
+      const auto first_tap = static_cast<std::int32_t>((group_.tap + plane) * kWindow * kWindow);
+      // Where tap 0 of a row's first window would be.
+      const auto sums_of = [&](std::int64_t o) {
+        return block + (h.position(o, 0) - row + halo()) * length - w.start_padding * t_.unit;
+      };
+      float* trash = block + layout_.block_lanes - kSlack;
+      const bool is_one_run = first >= first_in_place_ && last <= end_in_place_ && n == length && dy_rows_.step == n &&
+                              winners_rows_.step == n;
+      if (is_one_run) {
+        scatter(row_in_place(first), (last - first) * n, first_tap, sums_of(first), trash);
+      } else {
+        for (std::int64_t o = first; o < last; ++o) scatter(row_of(o), n, first_tap, sums_of(o), trash);
+      }
+    }
+  }
+  std::int64_t halo() const { return axis_h().extent() - 1; }
+
+  // n windows side by side, those of whose winners that are no tap of this plane into the trash.
+  HWY_INLINE void scatter(const Row& windows, std::int64_t n, std::int32_t first_tap, float* sums, float* trash) const {
+    const D d;
+    const hn::RebindToSigned<D> di;
+    const hn::Rebind<std::uint8_t, D> bytes;
+    const PoolAxis &h = axis_h(), &w = axis_w();
+    // Tap t is t times a column's step away, and as much more for each row as a row is longer than its taps.
+    const auto column = static_cast<std::int32_t>(w.dilation * t_.unit);
+    const auto row = static_cast<std::int32_t>(h.dilation * w.input * t_.unit) - kWindow * column;
+    constexpr std::int64_t kChunk = 256;
+    alignas(64) std::int32_t to[kChunk + 64];
+    alignas(64) float wide[kChunk + 64];
+    const auto rest = hn::Set(di, static_cast<std::int32_t>(trash - sums));
+    for (std::int64_t first = 0; first < n; first += kChunk) {
+      const std::int64_t count = std::min(kChunk, n - first);
+      for (std::int64_t i = 0; i < count; i += lanes(d)) {
+        const auto tap = hn::Sub(hn::PromoteTo(di, hn::LoadU(bytes, windows.winners + first + i)), hn::Set(di, first_tap));
+        // tap / 5 for taps below 25. (Others, negative ones too, are not used.)
+        static_assert(kWindow == 5 || !kScatters);
+        const auto tap_row = hn::ShiftRight<8>(hn::Mul(tap, hn::Set(di, 52)));
+        const auto offset = hn::Add(hn::Mul(tap, hn::Set(di, column)), hn::Mul(tap_row, hn::Set(di, row)));
+        const auto there = hn::Add(offset, hn::Iota(di, static_cast<std::int32_t>(first + i)));
+        const auto is_tap = hn::And(hn::Gt(tap, hn::Set(di, -1)), hn::Lt(tap, hn::Set(di, kWindow * kWindow)));
+        hn::StoreU(hn::IfThenElse(is_tap, there, rest), di, to + i);
+        if constexpr (!std::is_same_v<T, float>) hn::StoreU(load(d, windows.dy + first + i), d, wide + i);
+      }
+      const float* dy = nullptr;
+      if constexpr (std::is_same_v<T, float>) {
+        dy = windows.dy + first;
+      } else {
+        dy = wide;
+      }
+      std::int64_t i = 0;
+      for (; i + 4 <= count; i += 4) {
+        sums[to[i]] += dy[i];
+        sums[to[i + 1]] += dy[i + 1];
+        sums[to[i + 2]] += dy[i + 2];
+        sums[to[i + 3]] += dy[i + 3];
+      }
+      for (; i < count; ++i) sums[to[i]] += dy[i];
+    }
+  }
+
   // Rows [block_row_, end) of every plane.
   void export_block(std::int64_t end) const {
     const Dims& s = t_.dx.view.strides;
     const std::int64_t n = axis_w().input * t_.unit;
     for (std::int64_t plane = 0; plane < group_.count; ++plane) {
-      const float* from = block_ + plane * layout_.block_lanes;
+      const float* from = block_ + plane * layout_.block_lanes + (kScatters ? halo() * n : 0);
       T* to = dx_plane_ + plane * s[2] + block_row_ * s[3];
       if (s[3] == n) {
         export_run(from, to, 1, (end - block_row_) * n, t_.past_cache);

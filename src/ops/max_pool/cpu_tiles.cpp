@@ -91,10 +91,11 @@ PoolGradTiles make_tiles(const MaxPoolGradPlan& plan) {
   tiles.dx = PoolTensor(plan.dx);
   tiles.bytes = stored_bytes({recomputes ? &plan.x : &plan.winners.tensor, &plan.dy, &plan.dx});
   const PoolAxis& h = g.axes[1];
-  const int height = tile_height(h.window, h.stride);
   // With stride 2 a tile is the rows whose first window is the same: W - 2 and the next, counted from its start.
   if (h.stride == 2 && (h.start_padding - h.window) % 2 != 0) tiles.first_row = -1;
-  cut(tiles, g, plan.dx, plan.winners, h.input, h.stride == 1 ? height * h.dilation : height);
+  // Windows of 5 x 5 are scattered over a block and the rows around it, of which there should not be too many.
+  const std::int64_t together = h.window > 3 ? std::min(4 * h.extent(), h.input) : 2;
+  cut(tiles, g, plan.dx, plan.winners, h.input, h.stride == 1 && h.window <= 3 ? together * h.dilation : together);
   const PoolReaches reaches(g.axes[0], 1);
   for (std::int64_t d = 0; d < g.axes[0].input; ++d) {
     const auto windows = reaches.at(d);

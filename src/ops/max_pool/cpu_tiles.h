@@ -25,9 +25,6 @@ struct PoolPlanes {
   std::int64_t tap = 0;
 };
 
-// How many rows of dx a tile makes of the same rows of windows.
-constexpr int tile_height(std::int64_t window, std::int64_t stride) { return stride == 1 && window > 3 ? 4 : 2; }
-
 // What both directions share. An item is `rows_in_block` rows of one group of planes of (n, c); the first begins with
 // row `first_row`, which may be a row before 0.
 struct PoolTiles {

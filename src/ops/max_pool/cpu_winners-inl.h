@@ -50,28 +50,24 @@ class StoredWinners {
   [[nodiscard]] bool are_bytes() const { return are_bytes_; }
   [[nodiscard]] const std::uint8_t* bytes() const { return static_cast<const std::uint8_t*>(data_); }
 
-  // Checks such a row in place; a vector beyond its end may be read.
-  HWY_INLINE void check(const RowPlace& place, const std::uint8_t* row) const {
-    const Range range = existing_taps(place.d, place.h);
-    const std::int64_t n = place.count * unit_;
-    if (!range.exact) {
-      for (std::int64_t i = 0; i < n; ++i) {
-        if (row[i] != 0xff && !(row[i] < taps_.taps.size() && row_exists(place, row[i]))) *wrong_ = true;
+  // Checks `rows` such rows in place, `step` bytes apart, the first of which is `place`; a vector beyond the end of each
+  // may be read. Returns whether every winner is right.
+  bool check(const RowPlace& place, std::int64_t rows, const std::uint8_t* data, std::int64_t step) const {
+    const hn::ScalableTag<std::uint8_t> d;
+    RowPlace row = place;
+    auto wrong = hn::Zero(d);
+    bool right = true;
+    for (std::int64_t r = 0; r < rows; ++r, ++row.h, data += step) {
+      const Range range = existing_taps(row.d, row.h);
+      if (range.exact) {
+        wrong = hn::Or(wrong, unit_ == 1 ? wrong_in_row(d, range, data) : wrong_in_pixels(d, range, data));
+      } else {
+        right &= check_each(row, data);
       }
-    } else {
-      const hn::ScalableTag<std::uint8_t> d;
-      const auto low = hn::Set(d, static_cast<std::uint8_t>(range.low));
-      const auto count = hn::Set(d, static_cast<std::uint8_t>(range.high - range.low));
-      auto outside = hn::Zero(d);
-      std::int64_t i = 0;
-      for (; i + lanes(d) <= n; i += lanes(d)) outside = hn::Or(outside, beyond(d, hn::LoadU(d, row + i), low, count));
-      if (i < n) {
-        const auto mine = hn::FirstN(d, static_cast<std::size_t>(n - i));
-        outside = hn::Or(outside, hn::IfThenElseZero(mine, beyond(d, hn::LoadU(d, row + i), low, count)));
-      }
-      if (!hn::AllTrue(d, hn::Eq(outside, hn::Zero(d)))) *wrong_ = true;
     }
-    check_columns(place, row);
+    right &= hn::AllTrue(d, hn::Eq(wrong, hn::Zero(d)));
+    if (!right) *wrong_ = true;
+    return right;
   }
 
   // Fetches the winners of a row ahead of their use.
@@ -89,6 +85,7 @@ class StoredWinners {
   struct Range {
     std::int64_t low, high;
     bool exact;
+    bool operator==(const Range&) const = default;
   };
   Range existing_taps(std::int64_t od, std::int64_t oh) const {
     const auto d = static_cast<std::size_t>(od), h = static_cast<std::size_t>(oh);
@@ -183,20 +180,70 @@ class StoredWinners {
     return hn::IfThenElseZero(hn::Eq(hn::Max(from_low, count), from_low), hn::Xor(tap, hn::Set(d, std::uint8_t{0xff})));
   }
 
-  // Of windows at the edges, some of whose columns are padding.
-  HWY_INLINE void check_columns(const RowPlace& place, const std::uint8_t* row) const {
-    const std::int64_t end = place.first + place.count;
-    const auto check = [&](std::int64_t o) HWY_ATTR {
-      const std::int64_t low = taps_.first[2][static_cast<std::size_t>(o)];
-      const std::int64_t high = taps_.end[2][static_cast<std::size_t>(o)];
-      const std::uint8_t* winners = row + (o - place.first) * unit_;
-      for (std::int64_t c = 0; c < unit_; ++c) {
-        const std::uint8_t column = taps_.columns[winners[c]];
-        if (column < low || column >= high) *wrong_ = *wrong_ || winners[c] != 0xff;
+  // Not zero where a tap's column is none of `count` from `low` on.
+  template <class D, class V>
+  HWY_INLINE V column_beyond(D d, V tap, V low, V count) const {
+    const auto window = static_cast<std::uint8_t>(g_.axes[2].window);
+    auto column = tap;
+    for (std::size_t next = window; next < taps_.taps.size(); next += window) {
+      const auto begin = hn::Set(d, static_cast<std::uint8_t>(next));
+      column = hn::Sub(column, hn::IfThenElseZero(hn::Eq(hn::Max(tap, begin), tap), hn::Set(d, window)));
+    }
+    const V from_low = hn::Sub(column, low);
+    return hn::IfThenElseZero(hn::Eq(hn::Max(from_low, count), from_low), hn::Xor(tap, hn::Set(d, std::uint8_t{0xff})));
+  }
+
+  template <class D>
+  HWY_INLINE hn::Vec<D> wrong_in_row(D d, const Range& range, const std::uint8_t* row) const {
+    const std::int64_t n = g_.axes[2].output;
+    const auto low = hn::Set(d, static_cast<std::uint8_t>(range.low));
+    const auto count = hn::Set(d, static_cast<std::uint8_t>(range.high - range.low));
+    auto wrong = hn::Zero(d);
+    for (std::int64_t i = 0; i < n; i += lanes(d)) {
+      const auto tap = hn::LoadU(d, row + i);
+      const auto columns = column_beyond(d, tap, hn::LoadU(d, taps_.column_low.data() + i),
+                                         hn::LoadU(d, taps_.column_count.data() + i));
+      const auto here = hn::Or(beyond(d, tap, low, count), columns);
+      const bool whole = i + lanes(d) <= n;
+      wrong = hn::Or(wrong, whole ? here : hn::IfThenElseZero(hn::FirstN(d, static_cast<std::size_t>(n - i)), here));
+    }
+    return wrong;
+  }
+
+  // The same where channels are innermost, of which there are whole vectors of 16.
+  template <class D>
+  HWY_INLINE hn::Vec<D> wrong_in_pixels(D d, const Range& range, const std::uint8_t* row) const {
+    const std::int64_t outputs = g_.axes[2].output;
+    const auto low = hn::Set(d, static_cast<std::uint8_t>(range.low));
+    const auto count = hn::Set(d, static_cast<std::uint8_t>(range.high - range.low));
+    auto wrong = hn::Zero(d);
+    const auto check = [&](const std::uint8_t* run, std::int64_t n, auto f) HWY_ATTR {
+      for (std::int64_t i = 0; i < n; i += lanes(d)) {
+        const auto here = f(hn::LoadU(d, run + i));
+        const bool whole = i + lanes(d) <= n;
+        wrong = hn::Or(wrong, whole ? here : hn::IfThenElseZero(hn::FirstN(d, static_cast<std::size_t>(n - i)), here));
       }
     };
-    for (std::int64_t o = place.first; o < std::min(end, taps_.partial_left); ++o) check(o);
-    for (std::int64_t o = std::max(place.first, g_.axes[2].output - taps_.partial_right); o < end; ++o) check(o);
+    check(row, outputs * unit_, [&](auto tap) HWY_ATTR { return beyond(d, tap, low, count); });
+    for (std::int64_t o = 0; o < outputs; ++o) {
+      if (o == taps_.partial_left) o = std::max(o, outputs - taps_.partial_right);
+      if (o == outputs) break;
+      const auto first = hn::Set(d, taps_.column_low[static_cast<std::size_t>(o)]);
+      const auto columns = hn::Set(d, taps_.column_count[static_cast<std::size_t>(o)]);
+      check(row + o * unit_, unit_, [&](auto tap) HWY_ATTR { return column_beyond(d, tap, first, columns); });
+    }
+    return wrong;
+  }
+
+  bool check_each(const RowPlace& place, const std::uint8_t* row) const {
+    bool right = true;
+    for (std::int64_t i = 0; i < place.count * unit_; ++i) {
+      if (row[i] == 0xff) continue;
+      const auto o = static_cast<std::size_t>(i / unit_);
+      right &= row[i] < taps_.taps.size() && row_exists(place, row[i]) && taps_.taps[row[i]][2] >= taps_.first[2][o] &&
+               taps_.taps[row[i]][2] < taps_.end[2][o];
+    }
+    return right;
   }
 
   // Windows at the edges, some of whose columns are padding.
