@@ -125,25 +125,48 @@ class Generator {
       a.dilation = 1;
       a.stride = between(1, 1000);
     }
+    return with_output(a);
+  }
+
+  // An axis of the windows that networks have, for which there are implementations of their own.
+  Pool network_axis(std::int64_t window, std::int64_t stride, std::int64_t dilation, std::int64_t largest) {
+    const std::int64_t size = between(1, largest);
+    const std::int64_t start = between(0, window - 1), end = between(0, window - 1);
+    return with_output({size, window, stride, start, end, dilation, 0});
+  }
+
+  Pool with_output(Pool a) {
     const std::int64_t extent = (a.window - 1) * a.dilation + 1;
     if (extent > a.size + a.start + a.end) a.end = extent - a.size - a.start + between(0, 2);
     const std::int64_t room = a.size + a.start + a.end - extent;
     const std::int64_t ceil_size = room / a.stride + (room % a.stride != 0 ? 1 : 0) + 1;
     const std::int64_t floor_size = room / a.stride + 1;
     a.output = chance(3) ? ceil_size : (chance(4) ? between(1, ceil_size) : floor_size);
-    a.output = std::min<std::int64_t>(a.output, 40);
+    a.output = std::min<std::int64_t>(a.output, 100);
     return a;
   }
 
   void pool() {
-    const int spatial = static_cast<int>(between(1, 3));
+    const bool network = chance(3);
+    const bool nhwc = network && chance(3);
+    const int spatial = static_cast<int>(between(network ? 2 : 1, 3));
     const std::int64_t largest = spatial == 1 ? 60 : (spatial == 2 ? 13 : 6);
     Ints x{chance(30) ? 0 : between(1, 3), chance(30) ? 0 : between(1, 4)};
+    if (nhwc) x[1] = 16;
     Ints y = x;
     Ints window, stride, start, end, dilation;
     double taps = 1;
+    const std::int64_t side = one_of<std::int64_t>({2, 3, 3, 5});
+    const std::int64_t step = side == 2 || (side == 3 && chance(2)) ? 2 : 1;
+    const std::int64_t gap = step == 1 && chance(3) ? between(2, 3) : 1;
     for (int i = 0; i < spatial; ++i) {
-      Pool a = pool_axis(largest);
+      const std::int64_t depth = between(1, 3);
+      Pool a = !network                 ? pool_axis(largest)
+               : spatial == 3 && i == 0 ? network_axis(depth, depth, 1, 4)
+                                        : network_axis(side, step, gap,
+                                                       i + 1 < spatial ? 12
+                                                       : chance(4)     ? 70
+                                                                       : 20);
       if (taps * static_cast<double>(a.window) > 4e9) a = Pool{3, 1, 1, 0, 0, 1, 3};
       taps *= static_cast<double>(a.window);
       x.push_back(a.size), y.push_back(a.output);
@@ -159,12 +182,17 @@ class Generator {
     add("--dilations", dilation);
     if (kind_ == BP_CONVERT_WINNERS) return convert(y);
     const auto winners = one_of<std::string_view>({"", "compact", "flat"});
+    if (nhwc) line_ += " --nhwc";
+    if (network && chance(4)) add("--fill", "specials");
     if (!winners.empty()) {
       add("--winners", winners);
       if (winners == "flat") add("--winners-dtype", one_of<std::string_view>({"u32", "u64", "i32", "i64"}));
-      strides("winners", y, kind_ == BP_MAX_POOL);
+      if (!network) strides("winners", y, kind_ == BP_MAX_POOL);
     }
-    if (kind_ == BP_MAX_POOL) {
+    if (network) {
+      dtype({"f32", "f16", "bf16"});
+      if (kind_ == BP_MAX_POOL_GRAD && !winners.empty() && chance(4)) line_ += " --corrupt-winners";
+    } else if (kind_ == BP_MAX_POOL) {
       dtype({"f64", "f32", "f16", "bf16", "i64", "i32", "i16", "i8", "u64", "u32", "u16", "u8"});
       strides("x", x, false);
       strides("y", y, true);

@@ -72,7 +72,8 @@ class GradTiles {
 
  public:
   struct Layout {
-    std::int64_t ring = 1;   // rows of windows that are kept where they cannot be read in place: row o in slot o mod ring
+    std::int64_t ring =
+        1;  // rows of windows that are kept where they cannot be read in place: row o in slot o mod ring
     std::int64_t left = 0;   // lanes before the first window of a row
     std::int64_t right = 0;  // lanes from there on
     std::size_t outside, none, winners, dy, block, trash, bytes;
@@ -223,16 +224,17 @@ class GradTiles {
   HWY_NOINLINE void read_rows(std::int64_t end) {
     const std::int64_t n = axis_w().output * t_.unit;
     end = std::min(end, axis_h().output);
-    if (const std::int64_t last = std::min(end, end_in_place_); next_ >= first_in_place_ && next_ < last) {
-      const RowPlace place{n_, c_, group_.window, next_, 0, axis_w().output};
-      const std::uint8_t* rows = stored_.bytes() + winners_rows_.plane + next_ * winners_rows_.step;
-      if (stored_.check(place, last - next_, rows, winners_rows_.step) || !kScatters) {
-        next_ = last;
-      } else {
+    while (next_ < end) {
+      if (next_ >= first_in_place_ && next_ < end_in_place_) {
+        const std::int64_t last = std::min(end, end_in_place_);
+        const RowPlace place{n_, c_, group_.window, next_, 0, axis_w().output};
+        const std::uint8_t* rows = stored_.bytes() + winners_rows_.plane + next_ * winners_rows_.step;
+        if (stored_.check(place, last - next_, rows, winners_rows_.step) || !kScatters) {
+          next_ = last;
+          continue;
+        }
         end_in_place_ = next_;  // a wrong winner may lie outside of the block: from here on copies without any
       }
-    }
-    for (; next_ < end; ++next_) {
       const std::int64_t at = (next_ & (layout_.ring - 1)) * (layout_.left + layout_.right);
       const RowPlace place{n_, c_, group_.window, next_, 0, axis_w().output};
       if (t_.stored.kind == WinnersKind::none) {
@@ -244,6 +246,7 @@ class GradTiles {
         std::memcpy(dy_ + at, dy_data_ + dy_rows_.plane + next_ * dy_rows_.step,
                     static_cast<std::size_t>(n) * sizeof(T));
       }
+      ++next_;
     }
   }
 
@@ -461,7 +464,8 @@ class GradTiles {
     for (std::int64_t first = 0; first < n; first += kChunk) {
       const std::int64_t count = std::min(kChunk, n - first);
       for (std::int64_t i = 0; i < count; i += lanes(d)) {
-        const auto tap = hn::Sub(hn::PromoteTo(di, hn::LoadU(bytes, windows.winners + first + i)), hn::Set(di, first_tap));
+        const auto tap =
+            hn::Sub(hn::PromoteTo(di, hn::LoadU(bytes, windows.winners + first + i)), hn::Set(di, first_tap));
         // tap / 5 for taps below 25. (Others, negative ones too, are not used.)
         static_assert(kWindow == 5 || !kScatters);
         const auto tap_row = hn::ShiftRight<8>(hn::Mul(tap, hn::Set(di, 52)));

@@ -230,9 +230,7 @@ class TileSearch {
     }
   }
 
-  std::int64_t readable(const T* x) const {
-    return x_.end < 0 ? axis_w().input : x_.end - (x - data_);
-  }
+  std::int64_t readable(const T* x) const { return x_.end < 0 ? axis_w().input : x_.end - (x - data_); }
 
   // A row of x between its padding. Returns whether it (or what follows it in memory) has a NaN.
   bool import_row(const T* x, float* row) const {

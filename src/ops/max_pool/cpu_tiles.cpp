@@ -12,9 +12,9 @@ namespace bp::cpu {
 namespace {
 
 constexpr PoolTileShape kShapes[] = {{2, 2}, {3, 2}, {3, 1}, {5, 1}};
-constexpr std::int64_t kMostLanes = 16;           // of a vector; channels innermost are a multiple of it
-constexpr std::int64_t kLongestRow = 1 << 15;     // elements
-constexpr std::int64_t kMostDilation = 8;         // so many rows more wait in scratch memory
+constexpr std::int64_t kMostLanes = 16;         // of a vector; channels innermost are a multiple of it
+constexpr std::int64_t kLongestRow = 1 << 15;   // elements
+constexpr std::int64_t kMostDilation = 8;       // so many rows more wait in scratch memory
 constexpr std::int64_t kBlockBytes = 8 * 1024;  // of what an item writes, about: it fits the nearest cache
 
 bool rows_are_contiguous(const Tensor& t, bool channels_innermost) {
@@ -27,7 +27,8 @@ std::string refuse(const PoolGeometry& g, DType dtype, std::initializer_list<con
     return fmt::format("the type is {}, expected f32, f16 or bf16", name(dtype));
   const PoolAxis &d = g.axes[0], &h = g.axes[1], &w = g.axes[2];
   const PoolTileShape shape{w.window, w.stride};
-  if (h.window != w.window || h.stride != w.stride || std::find(std::begin(kShapes), std::end(kShapes), shape) == std::end(kShapes))
+  if (h.window != w.window || h.stride != w.stride ||
+      std::find(std::begin(kShapes), std::end(kShapes), shape) == std::end(kShapes))
     return fmt::format("windows of {} x {} with strides {} x {} are not among those known to the compiler", h.window,
                        w.window, h.stride, w.stride);
   const std::int64_t most = w.stride == 1 ? kMostDilation : 1;
@@ -78,9 +79,7 @@ std::string refuse_tiles(const MaxPoolGradPlan& plan) {
   return refuse(plan.geometry, plan.dx.dtype, {&plan.dx, &plan.dy, recomputes ? &plan.x : &plan.dy});
 }
 
-std::string refuse_tiles(const MaxPoolPlan& plan) {
-  return refuse(plan.geometry, plan.y.dtype, {&plan.y, &plan.x});
-}
+std::string refuse_tiles(const MaxPoolPlan& plan) { return refuse(plan.geometry, plan.y.dtype, {&plan.y, &plan.x}); }
 
 PoolGradTiles make_tiles(const MaxPoolGradPlan& plan) {
   PoolGradTiles tiles;

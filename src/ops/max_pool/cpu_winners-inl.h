@@ -26,8 +26,8 @@ class StoredWinners {
                 const void* data, bool* wrong)
       : g_(g), taps_(taps), stored_(stored), unit_(unit), data_(data), wrong_(wrong) {
     const Dims& s = stored.tensor.view.strides;
-    are_bytes_ = stored.kind == WinnersKind::compact && sizeof(W) == 1 &&
-                 (unit == 1 ? s[4] == 1 : s[1] == 1 && s[4] == unit);
+    are_bytes_ =
+        stored.kind == WinnersKind::compact && sizeof(W) == 1 && (unit == 1 ? s[4] == 1 : s[1] == 1 && s[4] == unit);
   }
 
   // The winners of the windows of `place`. Up to a vector beyond them may be written.
@@ -35,8 +35,7 @@ class StoredWinners {
     const Range range = existing_taps(place.d, place.h);
     if (are_bytes_) {
       const Dims& s = stored_.tensor.view.strides;
-      const std::int64_t from =
-          place.n * s[0] + place.c * s[1] + place.d * s[2] + place.h * s[3] + place.first * s[4];
+      const std::int64_t from = place.n * s[0] + place.c * s[1] + place.d * s[2] + place.h * s[3] + place.first * s[4];
       const std::int64_t n = place.count * unit_;
       const auto* bytes = static_cast<const std::uint8_t*>(data_) + from;
       read_compact(place, range, bytes, 1, n, stored_.tensor.end < 0 ? n : stored_.tensor.end - from, to);
@@ -50,8 +49,8 @@ class StoredWinners {
   [[nodiscard]] bool are_bytes() const { return are_bytes_; }
   [[nodiscard]] const std::uint8_t* bytes() const { return static_cast<const std::uint8_t*>(data_); }
 
-  // Checks `rows` such rows in place, `step` bytes apart, the first of which is `place`; a vector beyond the end of each
-  // may be read. Returns whether every winner is right.
+  // Checks `rows` such rows in place, `step` bytes apart, the first of which is `place`; a vector beyond the end of
+  // each may be read. Returns whether every winner is right.
   bool check(const RowPlace& place, std::int64_t rows, const std::uint8_t* data, std::int64_t step) const {
     const hn::ScalableTag<std::uint8_t> d;
     RowPlace row = place;
@@ -115,8 +114,8 @@ class StoredWinners {
   }
 
   template <class Index>
-  HWY_INLINE void read_compact(const RowPlace& place, const Range& range, const Index* from, std::int64_t stride, std::int64_t n,
-                      [[maybe_unused]] std::int64_t readable, W* to) const {
+  HWY_INLINE void read_compact(const RowPlace& place, const Range& range, const Index* from, std::int64_t stride,
+                               std::int64_t n, [[maybe_unused]] std::int64_t readable, W* to) const {
     std::int64_t i = 0;
     if constexpr (sizeof(Index) == 1 && sizeof(W) == 1) {
       if (stride == 1 && range.exact) {
@@ -150,7 +149,7 @@ class StoredWinners {
 
   template <class Index>
   void read_flat(const RowPlace& place, const Index* from, std::int64_t stride, std::int64_t n, std::int64_t at,
-                   W* to) const {
+                 W* to) const {
     for (std::int64_t i = 0; i < n; ++i) {
       const Index stored = from[i * stride];
       const std::int64_t column = (at + i) / unit_;
@@ -201,8 +200,8 @@ class StoredWinners {
     auto wrong = hn::Zero(d);
     for (std::int64_t i = 0; i < n; i += lanes(d)) {
       const auto tap = hn::LoadU(d, row + i);
-      const auto columns = column_beyond(d, tap, hn::LoadU(d, taps_.column_low.data() + i),
-                                         hn::LoadU(d, taps_.column_count.data() + i));
+      const auto columns =
+          column_beyond(d, tap, hn::LoadU(d, taps_.column_low.data() + i), hn::LoadU(d, taps_.column_count.data() + i));
       const auto here = hn::Or(beyond(d, tap, low, count), columns);
       const bool whole = i + lanes(d) <= n;
       wrong = hn::Or(wrong, whole ? here : hn::IfThenElseZero(hn::FirstN(d, static_cast<std::size_t>(n - i)), here));
