@@ -4,7 +4,7 @@
 set -euo pipefail
 
 declare -A groups=(
-  [build]="g++ make cmake ninja-build libfmt-dev libhwy-dev libtbb-dev libcli11-dev libgtest-dev pkg-config"
+  [build]="g++ make cmake ninja-build libfmt-dev libhwy-dev libtbb-dev libcli11-dev libgtest-dev pkg-config python3"
   [lint]="clang-format-16 clang-tidy-16 libdnnl-dev"
   [arm]="g++-aarch64-linux-gnu qemu-user"
   [peers]="libdnnl-dev python3-venv"

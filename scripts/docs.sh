@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # docs.sh BACKPASS [--check]: writes the generated tables of the pages ("<!-- support: OP... -->" to "<!-- end -->") anew, or
-# only tells whether they are up to date.
+# and the figures of docs/performance.md anew, or only tells whether they are up to date.
 set -euo pipefail
 backpass=$1
 mode=${2:-}
@@ -32,4 +32,5 @@ for page in README.md src/ops/*/*.md; do
   fi
   rm -f "$new"
 done
+scripts/figures.py ${mode:+"$mode"} || status=1
 exit $status

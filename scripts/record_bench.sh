@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # record_bench.sh [BENCH ARGUMENTS]: runs the cpu group with one thread and with all, and keeps the results under
 # bench/results: a JSON of each run, named by date, commit and threads, and the plot of the f32 rows with all threads.
+# They take the place of the last run's; docs/performance.md shows them (make docs).
 # Refuses a tree with changes, whose commit would say nothing.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -9,6 +10,7 @@ git diff --quiet HEAD || { echo "commit first: the record names the commit" >&2;
 BACKPASS_COMMIT=$(git rev-parse --short HEAD)
 export BACKPASS_COMMIT
 mkdir -p bench/results
+rm -f bench/results/cpu-*-threads-*.json
 name=bench/results/cpu-$(date -u +%Y-%m-%d)-$BACKPASS_COMMIT
 for threads in 1 $(nproc); do
   build/release/tools/backpass bench --threads "$threads" --dtype f32,f16,bf16 --seconds 0.1 \

@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cmath>
 #include <cstdlib>
 #include <fstream>
 #include <memory>
@@ -86,6 +87,12 @@ std::vector<Problem> in_layouts(const std::vector<Problem>& problems, const std:
   return result;
 }
 
+// Before anything is timed, and without touching what is there.
+void require_writable(const std::string& path) {
+  if (!path.empty() && !std::ofstream(path, std::ios::binary | std::ios::app))
+    throw UsageError(fmt::format("{}: could not be written", path));
+}
+
 void write_file(const std::string& path, const std::string& text) {
   std::ofstream file(path, std::ios::binary);
   file << text;
@@ -129,6 +136,15 @@ class Bench {
   bool terminal_ = ::isatty(STDERR_FILENO) != 0;
 };
 
+void require_some(const std::vector<Problem>& problems, const Bench& bench) {
+  for (const Problem& p : problems) {
+    for (const std::int32_t dtype : bench.settings().dtypes) {
+      if (bench.has(p, dtype)) return;
+    }
+  }
+  throw UsageError("no workload has one of these types on this device");
+}
+
 void run_workloads(const std::vector<Problem>& problems, Bench& bench) {
   fmt::print("{}", bench::table_head());
   for (const Problem& p : problems) {
@@ -138,7 +154,6 @@ void run_workloads(const std::vector<Problem>& problems, Bench& bench) {
       std::fflush(stdout);
     }
   }
-  if (bench.results().empty()) throw UsageError("no workload has one of these types on this device");
 }
 
 std::vector<bench::SizedResults> run_sizes(const std::vector<std::uint64_t>& sizes, Bench& bench) {
@@ -154,12 +169,16 @@ int run_bench(const BenchArguments& a) {
   if ((a.sizes || a.calls) && (!a.words.empty() || a.sizes == a.calls)) {
     throw UsageError("--sizes, --calls: have their own problems, expected one of the two and no name beside it");
   }
+  if (!std::isfinite(a.seconds)) throw UsageError("--seconds: expected a number from 0 to 3600");
+  require_writable(a.json);
+  require_writable(a.plot);
   std::vector<Problem> problems;
   if (!a.sizes && !a.calls) problems = in_layouts(selected(a), a.layout);
   const bool with_peers = !a.no_peers && !a.sizes;
   const int threads = bench::Settings{.create = a.device.create_options()}.threads();
   const bench::Peers peers = with_peers ? bench::Peers(threads) : bench::Peers();
   Bench bench(a, peers);
+  if (!a.sizes && !a.calls) require_some(problems, bench);
   const char* commit = std::getenv("BACKPASS_COMMIT");
   const bench::Run run{bench::machine(), bench::copy_limits(threads), commit == nullptr ? "unknown" : commit};
   fmt::print(

@@ -1,0 +1,69 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""figures.py [--check]: writes the tables of docs/performance.md between "<!-- figures -->" and "<!-- end -->" anew,
+from the run recorded under bench/results, or only tells whether they are up to date."""
+import glob
+import json
+import re
+import sys
+
+PAGE = "docs/performance.md"
+TYPES = ("f32", "f16", "bf16")
+
+
+def recorded_run():
+    """The run that is kept: its records by their number of threads, and their paths."""
+    paths = sorted(glob.glob("bench/results/cpu-*-threads-*.json"))
+    if not paths:
+        sys.exit("no record of a run under bench/results (scripts/record_bench.sh)")
+    records = {int(re.search(r"-threads-(\d+)", path)[1]): json.load(open(path)) for path in paths}
+    if len({record["commit"] for record in records.values()}) != 1:
+        sys.exit("bench/results has records of several runs: keep one")
+    return dict(sorted(records.items())), paths
+
+
+def table(records):
+    rows = {}
+    for threads, record in records.items():
+        for result in record["results"]:
+            if not result["verified"]:
+                sys.exit(f"{result['problem']}: not verified")
+            key = (result["problem"], result["layout"] or "")
+            rows.setdefault(key, {"sense": result["sense"]})[threads, result["dtype"]] = result
+    most = max(records)
+    yield "| workload | layout | sense | " + " | ".join(f"{t} of floor" for t in TYPES) + " | f32 x best peer |"
+    yield "| --- " * (len(TYPES) + 4) + "|"
+    for (problem, layout), row in rows.items():
+        fractions = []
+        for dtype in TYPES:
+            found = [row[threads, dtype]["fraction"] for threads in records if (threads, dtype) in row]
+            fractions.append(" / ".join(f"{f:.2f}" for f in found))
+        result = row.get((most, "f32"))
+        peers = [p for p in result["peers"] if p.get("median_ns")] if result else []
+        best = min(peers, key=lambda p: p["median_ns"]) if peers else None
+        times = f"{best['median_ns'] / result['median_ns']:.1f} ({best['name'].split()[0]})" if best else ""
+        yield f"| {problem} | {layout} | {row['sense']} | " + " | ".join(fractions) + f" | {times} |"
+
+
+def main():
+    records, paths = recorded_run()
+    first = next(iter(records.values()))
+    machine = first["machine"]
+    lines = [
+        f"Fractions of the floor with {' / '.join(str(t) for t in records)} threads, from {' and '.join(paths)}: "
+        f"{machine['cpu']}, {machine['cores']} cores, last-level cache {machine['last_level_cache'] >> 20} MiB, "
+        f"{machine['compiler']}, commit {first['commit']}.",
+        "",
+        *table(records),
+    ]
+    page = open(PAGE, encoding="utf-8").read()
+    new = re.sub(r"(<!-- figures -->\n).*?(<!-- end -->)", lambda m: m[1] + "\n".join(lines) + "\n" + m[2], page, flags=re.S)
+    if new == page:
+        return
+    if "--check" in sys.argv:
+        sys.exit(f"{PAGE}: the figures are not those of the recorded run (make docs)")
+    open(PAGE, "w", encoding="utf-8").write(new)
+    print(f"{PAGE}: rewritten")
+
+
+main()
