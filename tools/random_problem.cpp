@@ -156,14 +156,14 @@ class Generator {
     Ints y = x;
     Ints window, stride, start, end, dilation;
     double taps = 1;
-    const std::int64_t side = one_of<std::int64_t>({2, 3, 3, 5});
-    const std::int64_t step = side == 2 || (side == 3 && chance(2)) ? 2 : 1;
-    const std::int64_t gap = step == 1 && chance(3) ? between(2, 3) : 1;
+    const auto window_size = one_of<std::int64_t>({2, 3, 3, 5});
+    const std::int64_t window_stride = window_size == 2 || (window_size == 3 && chance(2)) ? 2 : 1;
+    const std::int64_t gap = window_stride == 1 && chance(3) ? between(2, 3) : 1;
     for (int i = 0; i < spatial; ++i) {
       const std::int64_t depth = between(1, 3);
       Pool a = !network                 ? pool_axis(largest)
                : spatial == 3 && i == 0 ? network_axis(depth, depth, 1, 4)
-                                        : network_axis(side, step, gap,
+                                        : network_axis(window_size, window_stride, gap,
                                                        i + 1 < spatial ? 12
                                                        : chance(4)     ? 70
                                                                        : 20);

@@ -18,9 +18,9 @@ constexpr std::int64_t kReadAtOnce = 2048;   // bytes of one plane's windows
 constexpr std::int64_t kMostRowsAtOnce = 8;
 constexpr std::int64_t kSmallPlanes = 32768;  // elements of planes that are one block where each dy seeks its place
 constexpr std::int64_t kMostSegments = 16;
-constexpr std::int64_t kBlock = 64;              // elements of output that are made before they are stored, at least
-constexpr std::int64_t kKeptBytes = 256 * 1024;  // of rows that are kept for the next plane of windows
-constexpr std::int64_t kMostCandidates = 32;     // beyond, seeking costs less than asking every window
+constexpr std::int64_t kBlock = 64;           // elements of output that are made before they are stored, at least
+constexpr std::int64_t kKeptBytes = 1 << 18;  // of rows that are kept for the next plane of windows
+constexpr std::int64_t kMostCandidates = 32;  // beyond, seeking costs less than asking every window
 
 // Cuts one side of the pooling: rows along `axes` of the sizes given.
 PoolCut cut_rows(const PoolGeometry& g, const Tensor& output, const Spatial& sizes) {

@@ -158,8 +158,8 @@ class GradTiles {
  private:
   enum class Way { block, store, stream };
 
-  const PoolAxis& axis_h() const { return t_.g.axes[1]; }
-  const PoolAxis& axis_w() const { return t_.g.axes[2]; }
+  [[nodiscard]] const PoolAxis& axis_h() const { return t_.g.axes[1]; }
+  [[nodiscard]] const PoolAxis& axis_w() const { return t_.g.axes[2]; }
 
   void start(const PoolTileItem& item) {
     n_ = item.n;
@@ -188,14 +188,14 @@ class GradTiles {
   }
 
   // The first row of windows that a tile reads.
-  std::int64_t first_window(std::int64_t row) const {
+  [[nodiscard]] std::int64_t first_window(std::int64_t row) const {
     const PoolAxis& h = axis_h();
     if constexpr (kStride == 1) return row + h.start_padding - (kWindow - 1) * h.dilation;
     return (row + h.start_padding - (kWindow - 2)) / 2;
   }
 
   // Sums go to dx at once where its rows are whole vectors; past the cache, also aligned ones.
-  Way choose_way() const {
+  [[nodiscard]] Way choose_way() const {
     if (kScatters) return Way::block;
     const std::int64_t columns = axis_w().input * t_.unit;
     if (columns % lanes(D()) != 0) return Way::block;
@@ -458,7 +458,7 @@ class GradTiles {
       }
     }
   }
-  std::int64_t halo() const { return axis_h().extent() - 1; }
+  [[nodiscard]] std::int64_t halo() const { return axis_h().extent() - 1; }
 
   // n windows side by side, those of whose winners that are no tap of this plane into the trash.
   HWY_INLINE void scatter(const Row& windows, std::int64_t n, std::int32_t first_tap, float* sums, float* trash) const {

@@ -197,9 +197,11 @@ class TileSearch {
     const Source& operator[](int r) const { return kCount > 0 ? own[r] : all[r]; }
   };
 
-  const PoolAxis& axis_w() const { return t_.g.axes[2]; }
-  std::int64_t slot(std::int64_t kd, std::int64_t h) const { return kd * layout_.ring + (h & (layout_.ring - 1)); }
-  const T* row_of_x(std::int64_t kd, std::int64_t h) const {
+  [[nodiscard]] const PoolAxis& axis_w() const { return t_.g.axes[2]; }
+  [[nodiscard]] std::int64_t slot(std::int64_t kd, std::int64_t h) const {
+    return kd * layout_.ring + (h & (layout_.ring - 1));
+  }
+  [[nodiscard]] const T* row_of_x(std::int64_t kd, std::int64_t h) const {
     const Dims& s = x_.view.strides;
     return data_ + n_ * s[0] + c_ * s[1] + t_.g.axes[0].position(od_, kd) * s[2] + h * s[3];
   }
@@ -209,11 +211,10 @@ class TileSearch {
   HWY_NOINLINE void read_row(std::int64_t kd, std::int64_t h) {
     const std::int64_t s = slot(kd, h);
     const T* x = row_of_x(kd, h);
-    Source source{.x = x, .row = linear_, .taps = nullptr, .tap = 0};
     if constexpr (kStride == 1) {
       std::int32_t* taps = taps_ + s * layout_.pitch;
       float* values = rows_ + s * layout_.pitch;
-      std::swap(sources_[0], source);
+      sources_[0] = {.x = x, .row = linear_, .taps = nullptr, .tap = 0};
       if (t_.unit == 1) {
         has_nan_[s] = import_row(x, linear_);
         if (has_nan_[s]) {

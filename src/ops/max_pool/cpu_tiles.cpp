@@ -12,10 +12,10 @@ namespace bp::cpu {
 namespace {
 
 constexpr PoolTileShape kShapes[] = {{2, 2}, {3, 2}, {3, 1}, {5, 1}};
-constexpr std::int64_t kMostLanes = 16;         // of a vector; channels innermost are a multiple of it
-constexpr std::int64_t kLongestRow = 1 << 15;   // elements
-constexpr std::int64_t kMostDilation = 8;       // so many rows more wait in scratch memory
-constexpr std::int64_t kBlockBytes = 8 * 1024;  // of what an item writes, about: it fits the nearest cache
+constexpr std::int64_t kMostLanes = 16;        // of a vector; channels innermost are a multiple of it
+constexpr std::int64_t kLongestRow = 1 << 15;  // elements
+constexpr std::int64_t kMostDilation = 8;      // so many rows more wait in scratch memory
+constexpr std::int64_t kBlockBytes = 8192;     // of what an item writes, about: it fits the nearest cache
 
 bool rows_are_contiguous(const Tensor& t, bool channels_innermost) {
   const auto is = [&](int axis, std::int64_t stride) { return t.sizes[axis] == 1 || t.strides[axis] == stride; };

@@ -86,7 +86,7 @@ class StoredWinners {
     bool exact;
     bool operator==(const Range&) const = default;
   };
-  Range existing_taps(std::int64_t od, std::int64_t oh) const {
+  [[nodiscard]] Range existing_taps(std::int64_t od, std::int64_t oh) const {
     const auto d = static_cast<std::size_t>(od), h = static_cast<std::size_t>(oh);
     const std::int64_t d0 = taps_.first[0][d], d1 = taps_.end[0][d];
     const std::int64_t h0 = taps_.first[1][h], h1 = taps_.end[1][h];
@@ -95,7 +95,7 @@ class StoredWinners {
     const bool all_rows = h0 == 0 && h1 == rows;
     return {(d0 * rows + h0) * columns, ((d1 - 1) * rows + h1) * columns, all_rows || g_.axes[0].window == 1};
   }
-  bool row_exists(const RowPlace& place, std::int64_t tap) const {
+  [[nodiscard]] bool row_exists(const RowPlace& place, std::int64_t tap) const {
     const Spatial& k = taps_.taps[static_cast<std::size_t>(tap)];
     return g_.axes[0].exists(place.d, k[0]) && g_.axes[1].exists(place.h, k[1]);
   }
