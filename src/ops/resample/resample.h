@@ -68,4 +68,8 @@ void resample(const ResamplePlan& plan, const Bindings& bindings);
 void resample_grad(const ResampleGradPlan& plan, const Bindings& bindings);
 }  // namespace reference
 
+namespace cpu {
+std::unique_ptr<Kernel> make_resample_grad(std::shared_ptr<const ResampleGradPlan> plan, const Settings& settings);
+}  // namespace cpu
+
 }  // namespace bp
