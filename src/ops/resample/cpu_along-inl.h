@@ -109,7 +109,7 @@ HWY_INLINE void along_pixels(const Rows<A>& rows, const Tile& tile, std::int64_t
       to += steady * pixel;
       continue;
     }
-    const Terms<A, A> terms{from, pixel, wide.index + k, weight, wide.terms(r), wide.unit};
+    const Terms<A, A> terms{from, pixel, wide.index + k, weight, wide.terms(r), wide.unit, nullptr};
     if (terms.count == 0 || terms.count > 4) {
       pixel_of_many(terms, pixel, rows.block, to);
     } else if (wide.unit) {

@@ -27,6 +27,7 @@ class GradientPart {
       : rows_(rows),
         job_(job),
         dy_(static_cast<const T*>(job.in)),
+        end_(dy_ + job.in_end),
         dx_(static_cast<T*>(job.out)),
         sums_(array<A>(rows.sums) + kLead),
         result_(array<A>(rows.result)),
@@ -61,24 +62,15 @@ class GradientPart {
   // ---- Levels --------------------------------------------------------------------------------------------
 
   template <class From>
-  HWY_INLINE Terms<A, From> terms(const SumAxis<A>& axis, std::int64_t i, const From* base, std::int64_t stride) const {
+  HWY_INLINE Terms<A, From> terms(const SumAxis<A>& axis, std::int64_t i, const From* base, std::int64_t stride,
+                                  const From* end) const {
     const std::int64_t k = axis.begin[i];
-    return {base, stride, axis.index + k, axis.weight.data() + k, axis.terms(i), axis.unit};
+    return {base, stride, axis.index + k, axis.weight.data() + k, axis.terms(i), axis.unit, end};
   }
-
-  // Whether vectors that cover n elements from p on lie in the tensor.
-  HWY_INLINE bool may_read_beyond(const T* p, std::int64_t n) const {
-    const std::int64_t step = lanes(Lanes<A>());
-    return (n + step - 1) / step * step <= job_.in_end - (p - dy_);
-  }
-  HWY_INLINE bool may_read_beyond(const Terms<A, T>& of, std::int64_t n) const {
-    return of.count == 0 || may_read_beyond(of.row(of.stride < 0 ? 0 : of.count - 1), n);
-  }
-  HWY_INLINE bool may_read_beyond(const Terms<A, A>&, std::int64_t) const { return true; }  // in scratch
 
   template <class From>
   HWY_INLINE void sum_terms(const Terms<A, From>& of, std::int64_t n, bool last, Row<A> row) const {
-    sum_rows(of, n, may_read_beyond(of, n), last, rows_.block, spare(0), rows_.pitch, row);
+    sum_rows(of, n, of.may_read_beyond(n), last, rows_.block, spare(0), rows_.pitch, row);
   }
 
   // A row of dy that is not contiguous.
@@ -95,13 +87,13 @@ class GradientPart {
     constexpr std::int64_t kFirst = 0;
     constexpr A kOne = 1;
     if (levels == 0) {
-      if (rows_.in_contiguous) return sum_terms<T>({from, 0, &kFirst, &kOne, 1, true}, n, last, row);
+      if (rows_.in_contiguous) return sum_terms<T>({from, 0, &kFirst, &kOne, 1, true, end_}, n, last, row);
       A* imported = spare(2);
       import_row(from, n, imported);
-      return sum_terms<A>({imported, 0, &kFirst, &kOne, 1, true}, n, last, row);
+      return sum_terms<A>({imported, 0, &kFirst, &kOne, 1, true, nullptr}, n, last, row);
     }
     const SumAxis<A>& axis = rows_.level[static_cast<std::size_t>(levels - 1)];
-    const Terms<A, T> of = terms(axis, level_index(levels, cursor), from, axis.in_stride);
+    const Terms<A, T> of = terms(axis, level_index(levels, cursor), from, axis.in_stride, end_);
     if (levels == 1 && rows_.in_contiguous) return sum_terms(of, n, last, row);
     A* to = row.odd == nullptr ? row.to : spare(3 * levels);
     A* next = spare(3 * levels + 1);
@@ -211,10 +203,10 @@ class GradientPart {
         const Row<A> row{to, rows_.along == Along::pairs ? to + rows_.half : nullptr};
         const std::int64_t room = (touched > i ? touched : count) - i;
         if (kept != nullptr) {
-          run = sum_some(*axis, r, room, kept, n, n, pitch, row);
+          run = sum_some<A>(*axis, r, room, kept, n, nullptr, n, pitch, row);
         } else if (direct) {
           const T* from = dy_ + cursor.in + done * rows_.in_column_stride;
-          run = sum_some(*axis, r, room, from, axis->in_stride, n, pitch, row);
+          run = sum_some<T>(*axis, r, room, from, axis->in_stride, end_, n, pitch, row);
         } else {
           sum_all_levels(cursor, done, tile.high, row);
         }
@@ -237,10 +229,11 @@ class GradientPart {
   // rows that it adds begin at `from`.
   template <class From>
   HWY_INLINE std::int64_t sum_some(const SumAxis<A>& axis, std::int64_t r, std::int64_t room, const From* from,
-                                   std::int64_t stride, std::int64_t n, std::int64_t pitch, Row<A> row) {
+                                   std::int64_t stride, const From* readable, std::int64_t n, std::int64_t pitch,
+                                   Row<A> row) {
     const bool last = rows_.along == Along::nothing;
     const auto& run = axis.runs[static_cast<std::size_t>(r)];
-    const Terms<A, From> of = terms(axis, r, from, stride);
+    const Terms<A, From> of = terms(axis, r, from, stride, readable);
     if (of.count > 4 && row.odd == nullptr) {
       sum_shared(axis, r, room, of, n, pitch, row.to);
       return 1;
@@ -251,8 +244,7 @@ class GradientPart {
       return 1;
     }
     const From* end = of.row(0) + ((count - 1) * run.shift + of.count - 1) * stride;
-    const std::int64_t ends = 0;
-    if (!may_read_beyond(Terms<A, From>{stride < 0 ? of.row(0) : end, 0, &ends, of.weight, 1, false}, n)) {
+    if (!may_read_beyond_of(stride < 0 ? of.row(0) : end, n, readable)) {
       sum_terms(of, n, last, row);
       return 1;
     }
@@ -273,7 +265,7 @@ class GradientPart {
   template <class From>
   HWY_INLINE void sum_shared(const SumAxis<A>& axis, std::int64_t r, std::int64_t room, const Terms<A, From>& of,
                              std::int64_t n, std::int64_t pitch, A* to) {
-    const bool beyond = may_read_beyond(of, n);
+    const bool beyond = of.may_read_beyond(n);
     const std::int64_t begun = begun_ == r ? axis.shared[static_cast<std::size_t>(r - 1)] : 0;
     const std::int64_t shared = room > 1 && beyond ? axis.shared[static_cast<std::size_t>(r)] : 0;
     if (begun == 0 && shared == 0) return sum_terms(of, n, rows_.along == Along::nothing, {to, nullptr});
@@ -315,7 +307,7 @@ class GradientPart {
     if (rows_.levels == 2 && rows_.in_follows && o < end) {
       // Rows that follow each other are one long row.
       const SumAxis<A>& outer = rows_.level[0];
-      const Terms<A, T> of = terms(outer, level_index(1, cursor), from + o * axis.in_stride, outer.in_stride);
+      const Terms<A, T> of = terms(outer, level_index(1, cursor), from + o * axis.in_stride, outer.in_stride, end_);
       if (of.count <= rows_.block) {
         for (std::int64_t k = 0; rows_.past_cache && k < of.count; ++k) {
           if (of.index[k] >= outer.fresh[static_cast<std::size_t>(level_index(1, cursor))])
@@ -416,6 +408,7 @@ class GradientPart {
   const Rows<A>& rows_;
   const RowsJob& job_;
   const T* dy_;
+  const T* end_;  // of what may be read
   T* dx_;
   A* sums_;
   A* result_;

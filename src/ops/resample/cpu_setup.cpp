@@ -240,10 +240,10 @@ bool Rows<A>::try_lookups() {
   for (std::int64_t first = 0; first < elements; first += lanes) {
     // The last two vectors overlap; of less than a vector, lanes beyond the end do what the last one does.
     const std::int64_t base = elements >= lanes ? std::min(first, elements - lanes) : first;
-    const auto element = [&](std::int64_t lane) { return std::min(base + lane, elements - 1); };
-    const auto column = [&](std::int64_t lane) { return element(lane) / pixel; };
+    const auto element_at = [&](std::int64_t lane) { return std::min(base + lane, elements - 1); };
+    const auto column = [&](std::int64_t lane) { return element_at(lane) / pixel; };
     const auto source = [&](std::int64_t lane, std::int64_t k) {
-      return wide.index[wide.begin[column(lane)] + k] * pixel + element(lane) % pixel;
+      return wide.index[wide.begin[column(lane)] + k] * pixel + element_at(lane) % pixel;
     };
     std::int64_t terms = 0;
     for (std::int64_t lane = 0; lane < lanes; ++lane) terms = std::max(terms, wide.terms(column(lane)));
@@ -287,8 +287,8 @@ void Rows<A>::choose_along() {
     }
   }
   cut_tiles();
-  in_follows =
-      in_contiguous && levels > 0 && tiles.size() == 1 && level[at(levels - 1)].in_stride == in_columns * pixel;
+  const bool whole = tiles.size() == 1 && tiles[0].low == 0 && tiles[0].high == in_columns;
+  in_follows = in_contiguous && levels > 0 && whole && level[at(levels - 1)].in_stride == in_columns * pixel;
   std::int64_t longest = 1;
   for (const Tile& tile : tiles) longest = std::max(longest, (tile.high - tile.low) * pixel);
   at_once = along == Along::transpose ? lanes

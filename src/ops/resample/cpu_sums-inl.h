@@ -23,6 +23,13 @@
 HWY_BEFORE_NAMESPACE();
 namespace bp::cpu::HWY_NAMESPACE {
 
+// Whether vectors that cover n elements from p on end before `end`. Scratch, with room beyond its rows, has no end.
+template <class T>
+HWY_INLINE bool may_read_beyond_of(const T* p, std::int64_t n, const T* end) {
+  const std::int64_t step = lanes(Lanes<Acc<T>>());
+  return end == nullptr || (n + step - 1) / step * step <= end - p;
+}
+
 // Rows to be added: row k begins at base + index[k] * stride.
 template <class A, class T>
 struct Terms {
@@ -31,11 +38,15 @@ struct Terms {
   const std::int64_t* index;
   const A* weight;
   std::int64_t count;
-  bool unit;  // every weight is 1
+  bool unit;     // every weight is 1
+  const T* end;  // of what may be read; null: rows in scratch
 
   HWY_INLINE const T* row(std::int64_t k) const { return base + index[k] * stride; }
   HWY_INLINE Terms part(std::int64_t first, std::int64_t n) const {
-    return {base, stride, index + first, weight + first, n, unit};
+    return {base, stride, index + first, weight + first, n, unit, end};
+  }
+  HWY_INLINE bool may_read_beyond(std::int64_t n) const {
+    return count == 0 || may_read_beyond_of(row(stride < 0 ? 0 : count - 1), n, end);
   }
 };
 
@@ -184,7 +195,7 @@ HWY_INLINE void clear_row(std::int64_t n, A* to) {
 template <class A>
 HWY_INLINE void add_row(A weight, const A* from, std::int64_t n, A* to) {
   const std::int64_t first = 0;
-  const Terms<A, A> one{from, 0, &first, &weight, 1, false};
+  const Terms<A, A> one{from, 0, &first, &weight, 1, false, nullptr};
   add_few<1, false, From::before, false>(one, n, true, Row<A>{to, nullptr});
 }
 
