@@ -124,16 +124,7 @@ class GradientPart {
 
   // `count` rows from the cursor on, which moves on.
   void block(RowCursor& cursor, std::int64_t count, std::int64_t tile_number) {
-    const Tile& tile = rows_.tiles[static_cast<std::size_t>(tile_number)];
-    if (rows_.along == Along::pieces) {
-      out_[0] = cursor.out + tile.first * rows_.out_column_stride;
-      source_[0] = 0;
-      for (std::int64_t r = tile.first; r < tile.last; ++r) {
-        sum_pieces(cursor, r, tile.high, result_ + (r - tile.first) * rows_.pixel);
-      }
-      cursor.next(rows_.walk);
-      return store_block(1, 1, tile, result_);
-    }
+    const Tile tile = rows_.tile(tile_number);
     const std::int64_t unique = sum_block(cursor, count, tile_number);
     const std::int64_t n = (tile.high - tile.low) * rows_.pixel;
     const std::int64_t n_out = (tile.last - tile.first) * rows_.pixel;
@@ -177,7 +168,7 @@ class GradientPart {
 
   // The sums over the levels of `count` rows from the cursor on, which moves on; returns how many of them differ.
   std::int64_t sum_block(RowCursor& cursor, std::int64_t count, std::int64_t tile_number) {
-    const Tile& tile = rows_.tiles[static_cast<std::size_t>(tile_number)];
+    const Tile tile = rows_.tile(tile_number);
     const std::int64_t done = carry_over(count, tile_number);
     const std::int64_t n = (tile.high - done) * rows_.pixel;
     const std::int64_t pitch = rows_.along == Along::nothing ? (tile.high - tile.low) * rows_.pixel : rows_.pitch;
@@ -326,7 +317,7 @@ class GradientPart {
   // The zeros behind even and odd elements that pairs reads where the table ends, if the sums have written there.
   HWY_INLINE void clear_margins(const Tile& tile, std::int64_t first, std::int64_t count) const {
     const std::int64_t n = tile.high - tile.low;
-    if (rows_.tiles.size() == 1 && n % (2 * lanes(Lanes<A>())) == 0) return;
+    if (rows_.tile_count() == 1 && n % (2 * lanes(Lanes<A>())) == 0) return;
     for (A* row = sums_ + first * rows_.pitch; count > 0; --count, row += rows_.pitch) {
       clear_few(row + (n + 1) / 2);
       clear_few(row + rows_.half + n / 2);
@@ -339,7 +330,7 @@ class GradientPart {
   void clear_all_margins() const {
     for (std::int64_t i = 0; i < rows_.at_once; ++i) {
       A* row = sums_ + i * rows_.pitch;
-      const std::int64_t n = rows_.tiles[0].high - rows_.tiles[0].low;
+      const std::int64_t n = rows_.tile(0).high - rows_.tile(0).low;
       clear_few(row - kMargin);
       clear_few(row + rows_.half - kMargin);
       clear_few(row + (n + 1) / 2);
@@ -350,9 +341,9 @@ class GradientPart {
   // The columns that the tile before this one read too are moved to their new place. Returns the first column that is
   // still to be summed.
   std::int64_t carry_over(std::int64_t count, std::int64_t tile_number) const {
-    const Tile& tile = rows_.tiles[static_cast<std::size_t>(tile_number)];
+    const Tile tile = rows_.tile(tile_number);
     if (rows_.along != Along::pixels || tile_number == job_.first_tile || rows_.kept_rows > 0) return tile.low;
-    const Tile& before = rows_.tiles[static_cast<std::size_t>(tile_number - 1)];
+    const Tile before = rows_.tile(tile_number - 1);
     if (before.low > tile.low || tile.low >= before.high || before.high > tile.high) return tile.low;
     const auto bytes = static_cast<std::size_t>((before.high - tile.low) * rows_.pixel) * sizeof(A);
     for (std::int64_t i = 0; i < count; ++i) {
@@ -362,31 +353,10 @@ class GradientPart {
     return before.high;
   }
 
-  // One column of the result, from at most `most` columns at a time.
-  void sum_pieces(const RowCursor& cursor, std::int64_t column, std::int64_t most, A* to) {
-    const SumAxis<A>& axis = rows_.wide;
-    const std::int64_t pixel = rows_.pixel;
-    A* sum = spare(2);
-    clear_row(pixel, to);
-    std::int64_t low = 0, high = 0;
-    for (std::int64_t k = axis.begin[column]; k < axis.begin[column + 1];) {
-      clear_row(pixel, sum);
-      for (const std::int64_t end = k + std::min(rows_.block, axis.begin[column + 1] - k); k < end; ++k) {
-        if (axis.index[k] >= high) {
-          low = axis.index[k];
-          high = std::min(low + most, axis.last(column) + 1);
-          sum_all_levels(cursor, low, high, {sums_, nullptr});
-        }
-        add_row(axis.weight[static_cast<std::size_t>(k)], sums_ + (axis.index[k] - low) * pixel, pixel, sum);
-      }
-      add_row(A{1}, sum, pixel, to);
-    }
-  }
-
   // `count` rows, of which `unique` differ, from scratch to dx.
   void store_block(std::int64_t count, std::int64_t unique, const Tile& tile, const A* from) const {
     const std::int64_t n = (tile.last - tile.first) * rows_.pixel;
-    if (rows_.out_follows && rows_.tiles.size() == 1 && count == unique) {
+    if (rows_.out_follows && rows_.tile_count() == 1 && count == unique) {
       return export_run(from, dx_ + out_[0], 1, count * n, rows_.past_cache);
     }
     for (std::int64_t i = 0; i < count; ++i) {
@@ -442,13 +412,21 @@ HWY_EXPORT(LanesF64);
 namespace {
 
 template <class A>
+Rows<A> make_rows(const ResampleGradPlan& plan) {
+  const std::int64_t lanes = std::is_same_v<A, double> ? BP_DISPATCH(LanesF64)() : BP_DISPATCH(LanesF32)();
+  return {plan.dy, plan.dx, plan.axes, kSumBlock, lanes, is_past_cache(stored_bytes({&plan.dy, &plan.dx}))};
+}
+
+bool adds_nothing(const ResampleGradPlan& plan) { return plan.dx.empty() || plan.dy.empty(); }
+
+template <class A>
 class GradientKernel final : public Kernel {
  public:
   GradientKernel(std::shared_ptr<const ResampleGradPlan> plan, const Settings& settings)
       : plan_(std::move(plan)),
         team_(settings),
         bytes_(stored_bytes({&plan_->dy, &plan_->dx})),
-        rows_(plan_->dy, plan_->dx, plan_->axes, kSumBlock, vector_lanes(), is_past_cache(bytes_)) {}
+        rows_(make_rows<A>(*plan_)) {}
 
   [[nodiscard]] std::size_t workspace_bytes() const override { return team_workspace(team_, rows_.scratch_bytes); }
 
@@ -457,7 +435,7 @@ class GradientKernel final : public Kernel {
     RowsJob all{.dtype = plan_->dx.dtype, .in = bindings.input<void>(0), .out = bindings.output<void>(0)};
     all.in_end = byte_range(plan_->dy).high / static_cast<std::int64_t>(size_of(plan_->dy.dtype));
     // Rows are cut among threads; where there are few, their tiles too.
-    const auto tiles = static_cast<std::int64_t>(rows_.tiles.size());
+    const std::int64_t tiles = rows_.tile_count();
     const std::int64_t count = rows_.count();
     const std::int64_t blocks = (count + rows_.at_once - 1) / rows_.at_once;
     const std::int64_t groups = std::min(tiles, (team_.parts(tiles * blocks, bytes_) + blocks - 1) / blocks);
@@ -481,10 +459,6 @@ class GradientKernel final : public Kernel {
   }
 
  private:
-  static std::int64_t vector_lanes() {
-    return std::is_same_v<A, double> ? BP_DISPATCH(LanesF64)() : BP_DISPATCH(LanesF32)();
-  }
-
   std::shared_ptr<const ResampleGradPlan> plan_;
   Team team_;
   std::uint64_t bytes_;
@@ -493,9 +467,16 @@ class GradientKernel final : public Kernel {
 
 }  // namespace
 
+std::string refuse_resample_grad(const ResampleGradPlan& plan) {
+  if (adds_nothing(plan)) return {};
+  if (std::string reason = refuse_tables(plan.axes); !reason.empty()) return reason;
+  return refuse_scratch(plan.dx.dtype == DType::f64 ? make_rows<double>(plan).scratch_bytes
+                                                    : make_rows<float>(plan).scratch_bytes);
+}
+
 std::unique_ptr<Kernel> make_resample_grad(std::shared_ptr<const ResampleGradPlan> plan, const Settings& settings) {
-  // Nothing to add: every element is +0, or there is none.
-  if (plan->dx.empty() || plan->dy.empty()) {
+  // Every element is +0, or there is none.
+  if (adds_nothing(*plan)) {
     return PlainKernel<ResampleGradPlan, reference::resample_grad>::make(std::move(plan), settings);
   }
   if (plan->dx.dtype == DType::f64) return std::make_unique<GradientKernel<double>>(std::move(plan), settings);

@@ -7,10 +7,12 @@
 #include "core/tensor.h"
 #include "ops/resample/tables.h"
 
+#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <string>
 #include <type_traits>
 #include <vector>
 
@@ -54,7 +56,6 @@ enum class Along {
   pairs,      // column r reads the columns from 2r + shift on: even and odd ones are taken apart
   lookups,    // the columns that neighbours read are neighbours: a permutation of one vector for each term
   transpose,  // as many rows as there are lanes, side by side
-  pieces,     // one column reads more than scratch should hold
 };
 
 // Columns [first, last) of the output, and the columns [low, high) of the input that they read.
@@ -94,7 +95,7 @@ struct Rows {
   bool out_follows = false;     // and its rows follow each other as they are walked
 
   Along along = Along::nothing;
-  std::vector<Tile> tiles{};
+  std::vector<Tile> tiles{};    // of a row that is left alone, which may be very long, they are not listed
   std::int64_t at_once = 1;     // rows of a block
   std::int64_t touch_rows = 0;  // rows whose input is read ahead of their sums, where that helps; 0: none
   std::int64_t lanes = 1;
@@ -130,6 +131,17 @@ struct Rows {
     for (int i = 0; i < walk.rank; ++i) n *= walk.sizes[i];
     return n;
   }
+  // Elements of one scratch row, where the table allows it: the rows that one step reads stay in the first cache.
+  static constexpr std::int64_t kRowElements = 4096;
+  [[nodiscard]] std::int64_t tile_count() const {
+    if (along != Along::nothing) return static_cast<std::int64_t>(tiles.size());
+    return (out_columns + kRowElements - 1) / kRowElements;
+  }
+  [[nodiscard]] Tile tile(std::int64_t i) const {
+    if (along != Along::nothing) return tiles[static_cast<std::size_t>(i)];
+    const std::int64_t first = i * kRowElements, last = std::min(first + kRowElements, out_columns);
+    return {first, last, first, last};
+  }
   // How many consecutive rows differ only in the last level's index.
   [[nodiscard]] std::int64_t run() const { return levels == 0 ? 1 : level[static_cast<std::size_t>(levels - 1)].out; }
 
@@ -141,6 +153,10 @@ struct Rows {
   void cut_tiles();
   void lay_out_scratch();
 };
+
+// Why tables, or scratch memory, are too large for rows; empty when they are not.
+std::string refuse_tables(std::span<const AxisTable> axes);
+std::string refuse_scratch(std::size_t bytes);
 
 // The most rows of a block.
 inline constexpr std::int64_t kMostAtOnce = 64;

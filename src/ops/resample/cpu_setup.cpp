@@ -5,6 +5,8 @@
 #include "backends/cpu/scratch.h"
 #include "ops/resample/cpu_rows.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cstdlib>
 #include <numeric>
@@ -13,9 +15,7 @@ namespace bp::cpu {
 
 namespace {
 
-// Elements of one scratch row, where the table allows it: the rows that one step reads stay in the first cache.
-constexpr std::int64_t kRowElements = 4096;
-// Elements of the rows of one block; a table that would need more is taken in pieces.
+// Elements of the rows of one block; where as many rows as there are lanes would need more, one is taken at a time.
 constexpr std::int64_t kBlockElements = std::int64_t{1} << 20;
 // Bytes of the rows that are kept between the last two levels.
 constexpr std::int64_t kKeptBytes = std::int64_t{256} << 10;
@@ -287,10 +287,11 @@ void Rows<A>::choose_along() {
     }
   }
   cut_tiles();
-  const bool whole = tiles.size() == 1 && tiles[0].low == 0 && tiles[0].high == in_columns;
+  const bool whole = tile_count() == 1 && tile(0).low == 0 && tile(0).high == in_columns;
   in_follows = in_contiguous && levels > 0 && whole && level[at(levels - 1)].in_stride == in_columns * pixel;
-  std::int64_t longest = 1;
-  for (const Tile& tile : tiles) longest = std::max(longest, (tile.high - tile.low) * pixel);
+  std::int64_t longest = along == Along::nothing ? std::min(out_columns, kRowElements) : 1;
+  for (const Tile& t : tiles) longest = std::max(longest, (t.high - t.low) * pixel);
+  if (along == Along::transpose && longest * lanes > kBlockElements) along = Along::pixels;
   at_once = along == Along::transpose ? lanes
             : along == Along::pixels  ? std::clamp<std::int64_t>(2 * kRowElements / longest, 1, 4)
                                       : std::clamp<std::int64_t>(kRowElements / longest, 1, 16);
@@ -302,45 +303,30 @@ void Rows<A>::choose_along() {
     touch_rows = std::clamp<std::int64_t>(kPage / fresh / 4 * 4, 4, kMostAtOnce);
     if (past_cache && along != Along::transpose) at_once = std::min(at_once, touch_rows);
   }
-  if (along != Along::nothing && longest * at_once > kBlockElements) {
-    along = Along::pieces;
-    at_once = 1;
-    tiles.clear();
-    for (std::int64_t first = 0; first < out_columns; first += kTileStep) {
-      tiles.push_back(
-          {first, std::min(first + kTileStep, out_columns), 0, std::max<std::int64_t>(1, kRowElements / pixel)});
-    }
-  }
 }
 
 template <class A>
 void Rows<A>::cut_tiles() {
-  if (along == Along::nothing) {
-    for (std::int64_t first = 0; first < out_columns; first += kRowElements) {
-      const std::int64_t last = std::min(first + kRowElements, out_columns);
-      tiles.push_back({first, last, first, last});
-    }
-    return;
-  }
+  if (along == Along::nothing) return;
   const std::int64_t step = along == Along::pixels ? 1 : kTileStep;
   std::int64_t most = along == Along::transpose ? kRowElements / 2 : kRowElements;
   if (along == Along::pixels) most = std::max({kRowElements / 4, 16 * pixel, 4 * reach(wide, 1) * pixel});
   for (std::int64_t first = 0; first < out_columns;) {
-    Tile tile = tile_of(wide, first, std::min(first + step, out_columns));
-    while (tile.last < out_columns) {
-      const Tile more = tile_of(wide, tile.last, std::min(tile.last + step, out_columns));
-      const Tile both{tile.first, more.last, std::min(tile.low, more.low), std::max(tile.high, more.high)};
+    Tile t = tile_of(wide, first, std::min(first + step, out_columns));
+    while (t.last < out_columns) {
+      const Tile more = tile_of(wide, t.last, std::min(t.last + step, out_columns));
+      const Tile both{t.first, more.last, std::min(t.low, more.low), std::max(t.high, more.high)};
       if ((both.high - both.low) * pixel > most || (both.last - both.first) * pixel > most) break;
-      tile = both;
+      t = both;
     }
     // Vectors may overlap where no tile is less than one.
-    if (out_columns - tile.last < kTileStep && along != Along::pixels) tile = tile_of(wide, tile.first, out_columns);
-    tiles.push_back(tile);
-    first = tile.last;
+    if (out_columns - t.last < kTileStep && along != Along::pixels) t = tile_of(wide, t.first, out_columns);
+    tiles.push_back(t);
+    first = t.last;
   }
   // A table that jumps about would have every tile read nearly all of the row.
   std::int64_t read = 0;
-  for (const Tile& tile : tiles) read += tile.high - tile.low;
+  for (const Tile& t : tiles) read += t.high - t.low;
   if (read > 2 * in_columns + kTileStep && in_columns * pixel * lanes <= kBlockElements &&
       out_columns * pixel * lanes <= kBlockElements) {
     tiles = {tile_of(wide, 0, out_columns)};
@@ -349,10 +335,11 @@ void Rows<A>::cut_tiles() {
 
 template <class A>
 void Rows<A>::lay_out_scratch() {
-  std::int64_t longest = 0, longest_out = 0;
-  for (const Tile& tile : tiles) {
-    longest = std::max(longest, (tile.high - tile.low) * pixel);
-    longest_out = std::max(longest_out, (tile.last - tile.first) * pixel);
+  std::int64_t longest = along == Along::nothing ? std::min(out_columns, kRowElements) : 0;
+  std::int64_t longest_out = longest;
+  for (const Tile& t : tiles) {
+    longest = std::max(longest, (t.high - t.low) * pixel);
+    longest_out = std::max(longest_out, (t.last - t.first) * pixel);
   }
   // Rows that begin a page apart would meet in the same places of the first cache.
   half = round_up(longest / 2 + kBeyond, 16) + 16;
@@ -361,7 +348,7 @@ void Rows<A>::lay_out_scratch() {
   if (pitch % 64 == 0) pitch += 16;
 
   // What the last level of several adds is kept, for as many rows at once as that has room for.
-  if (levels >= 2 && along != Along::pieces) {
+  if (levels >= 2) {
     const auto row_bytes = std::max<std::int64_t>(longest, 1) * static_cast<std::int64_t>(sizeof(A));
     for (;; at_once /= 2) {
       kept_rows = reach(level[at(levels - 1)], at_once);
@@ -382,6 +369,24 @@ void Rows<A>::lay_out_scratch() {
   // Three rows for the sums of each level, and three for those of all.
   spare = reserve(pitch * 3 * (levels + 1));
   scratch_bytes = layout.bytes();
+}
+
+std::string refuse_tables(std::span<const AxisTable> axes) {
+  constexpr std::int64_t kLongest = 1 << 20, kMostTaps = 1 << 24;
+  for (const AxisTable& axis : axes) {
+    if (axis.left_alone) continue;
+    if (const std::int64_t longest = std::max(axis.inputs, axis.outputs); longest > kLongest)
+      return fmt::format("a resampled axis has {} elements, expected at most {}", longest, kLongest);
+    if (axis.index.size() > at(kMostTaps))
+      return fmt::format("a table has {} taps, expected at most {}", axis.index.size(), kMostTaps);
+  }
+  return {};
+}
+
+std::string refuse_scratch(std::size_t bytes) {
+  constexpr std::size_t kMost = std::size_t{64} << 20;
+  if (bytes <= kMost) return {};
+  return fmt::format("a thread would need {} bytes of scratch memory, expected at most {}", bytes, kMost);
 }
 
 template struct Rows<float>;

@@ -10,7 +10,7 @@ constexpr Implementation<ResamplePlan> kResampleCpu[] = {
     {"reference", accept_all<ResamplePlan>, PlainKernel<ResamplePlan, reference::resample>::make},
 };
 constexpr Implementation<ResampleGradPlan> kResampleGradCpu[] = {
-    {"simd", accept_all<ResampleGradPlan>, cpu::make_resample_grad},
+    {"simd", cpu::refuse_resample_grad, cpu::make_resample_grad},
     {"reference", accept_all<ResampleGradPlan>, PlainKernel<ResampleGradPlan, reference::resample_grad>::make},
 };
 
