@@ -137,8 +137,10 @@ struct RowSet {
 // One lane: every column is a vector, and nothing below is ever called.
 template <class A, class U>
 void along_pairs(const Rows<A>&, const Tile&, const RowSet<A, U>&) {}
-template <class A, class U>
+template <bool kFar, class A, class U>
 void along_lookups(const Rows<A>&, const Tile&, const RowSet<A, U>&) {}
+template <bool kFar, class A, class L>
+void move_lookups(const Rows<A>&, const Tile&, const L*, L*) {}
 template <class A>
 void transpose(const A*, std::int64_t, std::int64_t, std::int64_t, A*, std::int64_t) {}
 
@@ -207,7 +209,17 @@ HWY_INLINE void lookup_one(const Rows<A>& rows, std::int64_t k, const RowSet<A, 
   }
 }
 
-template <class A, class U>
+// The elements of one term: kFar, from anywhere; or else from one vector.
+template <bool kFar, class D, class L, class I>
+HWY_INLINE hn::Vec<D> looked_up(D d, const L* from, const I* lane) {
+  if constexpr (kFar) {
+    return hn::GatherIndex(d, from, hn::LoadU(hn::Rebind<I, D>(), lane));
+  } else {
+    return hn::TableLookupLanes(hn::LoadU(d, from), hn::SetTableIndices(d, lane));
+  }
+}
+
+template <bool kFar, class A, class U>
 HWY_NOINLINE void along_lookups(const Rows<A>& rows, const Tile& tile, const RowSet<A, U>& set) {
   const Lanes<A> d;
   const std::int64_t step = lanes(d);
@@ -217,17 +229,16 @@ HWY_NOINLINE void along_lookups(const Rows<A>& rows, const Tile& tile, const Row
   const std::int64_t* terms = rows.lookup_begin.data() + begin / step;
   for (std::int64_t at = 0; at < n; at += step, ++terms) {
     const std::int64_t c = overlapping(at, n, step);
-    if (terms[1] - terms[0] == 1 && rows.lookup_full[static_cast<std::size_t>(terms[0])] != 0) {
+    if (!kFar && terms[1] - terms[0] == 1 && rows.lookup_full[static_cast<std::size_t>(terms[0])] != 0) {
       lookup_one(rows, terms[0], set, from, c);
       continue;
     }
     for (std::int64_t i = 0; i < set.count; ++i) {
       auto sum = hn::Zero(d);
       for (std::int64_t k = terms[0]; k < terms[1]; ++k) {
-        const auto lane = hn::SetTableIndices(d, rows.lookup_lane.data() + k * step);
         const A* table = from + i * set.pitch + rows.lookup_base[static_cast<std::size_t>(k)];
         const auto weight = hn::LoadU(d, rows.lookup_weight.data() + k * step);
-        auto product = hn::Mul(hn::TableLookupLanes(hn::LoadU(d, table), lane), weight);
+        auto product = hn::Mul(looked_up<kFar>(d, table, rows.lookup_lane.data() + k * step), weight);
         if (rows.lookup_full[static_cast<std::size_t>(k)] == 0) {
           product = hn::IfThenElseZero(hn::Ne(weight, hn::Zero(d)), product);
         }
@@ -235,6 +246,20 @@ HWY_NOINLINE void along_lookups(const Rows<A>& rows, const Tile& tile, const Row
       }
       store(d, sum, set.to + set.offset[i] + c);
     }
+  }
+}
+
+// Movement along one row: one term of weight 1 each, whose bits are kept.
+template <bool kFar, class A, class L>
+HWY_NOINLINE void move_lookups(const Rows<A>& rows, const Tile& tile, const L* from, L* to) {
+  const Lanes<L> d;
+  const std::int64_t begin = tile.first * rows.pixel;
+  const std::int64_t n = tile.last * rows.pixel - begin;
+  from -= tile.low * rows.pixel;
+  std::int64_t k = begin / lanes(d);
+  for (std::int64_t i = 0; i < n; i += lanes(d), ++k) {
+    const L* table = from + rows.lookup_base[static_cast<std::size_t>(k)];
+    hn::StoreU(looked_up<kFar>(d, table, rows.lookup_lane.data() + k * lanes(d)), d, to + overlapping(i, n, lanes(d)));
   }
 }
 

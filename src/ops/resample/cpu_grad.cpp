@@ -73,14 +73,6 @@ class GradientPart {
     sum_rows(of, n, of.may_read_beyond(n), last, rows_.block, spare(0), rows_.pitch, row);
   }
 
-  // A row of dy that is not contiguous.
-  void import_row(const T* from, std::int64_t n, A* to) const {
-    if (rows_.pixel == 1) return import_run(from, rows_.in_column_stride, n, n, to);
-    for (; n > 0; n -= rows_.pixel, from += rows_.in_column_stride, to += rows_.pixel) {
-      import_run(from, rows_.in_pixel_stride, rows_.pixel, rows_.pixel, to);
-    }
-  }
-
   // n elements of the row at `from`, summed over the first `levels` levels.
   void sum_levels(int levels, const RowCursor& cursor, const T* from, std::int64_t n, Row<A> row) const {
     const bool last = rows_.along == Along::nothing && levels == rows_.levels;
@@ -89,7 +81,7 @@ class GradientPart {
     if (levels == 0) {
       if (rows_.in_contiguous) return sum_terms<T>({from, 0, &kFirst, &kOne, 1, true, end_}, n, last, row);
       A* imported = spare(2);
-      import_row(from, n, imported);
+      import_row(rows_, from, end_, n, imported);
       return sum_terms<A>({imported, 0, &kFirst, &kOne, 1, true, nullptr}, n, last, row);
     }
     const SumAxis<A>& axis = rows_.level[static_cast<std::size_t>(levels - 1)];
@@ -160,7 +152,7 @@ class GradientPart {
   template <class U>
   HWY_INLINE void along(const Tile& tile, const RowSet<A, U>& set) const {
     if (rows_.along == Along::pairs) return along_pairs(rows_, tile, set);
-    if (rows_.along == Along::lookups) return along_lookups(rows_, tile, set);
+    if (rows_.along == Along::lookups) return along_lookups<false>(rows_, tile, set);
     for (std::int64_t i = 0; i < set.count; ++i) {
       along_pixels(rows_, tile, rows_.pixel, set.from + i * set.pitch, set.to + set.offset[i]);
     }
@@ -360,18 +352,7 @@ class GradientPart {
       return export_run(from, dx_ + out_[0], 1, count * n, rows_.past_cache);
     }
     for (std::int64_t i = 0; i < count; ++i) {
-      const A* row = from + source_[i] * n;
-      T* to = dx_ + out_[i];
-      if (rows_.out_contiguous) {
-        export_run(row, to, 1, n, rows_.past_cache);
-      } else if (rows_.pixel == 1) {
-        export_run(row, to, rows_.out_column_stride, n, false);
-      } else {
-        for (std::int64_t c = 0; c < tile.last - tile.first; ++c) {
-          export_run(row + c * rows_.pixel, to + c * rows_.out_column_stride, rows_.out_pixel_stride, rows_.pixel,
-                     false);
-        }
-      }
+      export_row(rows_, from + source_[i] * n, n, dx_ + out_[i]);
     }
   }
 
@@ -414,7 +395,13 @@ namespace {
 template <class A>
 Rows<A> make_rows(const ResampleGradPlan& plan) {
   const std::int64_t lanes = std::is_same_v<A, double> ? BP_DISPATCH(LanesF64)() : BP_DISPATCH(LanesF32)();
-  return {plan.dy, plan.dx, plan.axes, kSumBlock, lanes, is_past_cache(stored_bytes({&plan.dy, &plan.dx}))};
+  return {Direction::gradient,
+          plan.dy,
+          plan.dx,
+          plan.axes,
+          kSumBlock,
+          lanes,
+          is_past_cache(stored_bytes({&plan.dy, &plan.dx}))};
 }
 
 bool adds_nothing(const ResampleGradPlan& plan) { return plan.dx.empty() || plan.dy.empty(); }
@@ -431,30 +418,14 @@ class GradientKernel final : public Kernel {
   [[nodiscard]] std::size_t workspace_bytes() const override { return team_workspace(team_, rows_.scratch_bytes); }
 
   void run(const Bindings& bindings) const override {
-    const TeamScratch scratch(bindings.workspace, rows_.scratch_bytes);
     RowsJob all{.dtype = plan_->dx.dtype, .in = bindings.input<void>(0), .out = bindings.output<void>(0)};
     all.in_end = byte_range(plan_->dy).high / static_cast<std::int64_t>(size_of(plan_->dy.dtype));
-    // Rows are cut among threads; where there are few, their tiles too.
-    const std::int64_t tiles = rows_.tile_count();
-    const std::int64_t count = rows_.count();
-    const std::int64_t blocks = (count + rows_.at_once - 1) / rows_.at_once;
-    const std::int64_t groups = std::min(tiles, (team_.parts(tiles * blocks, bytes_) + blocks - 1) / blocks);
-    team_.run_items(blocks * groups, bytes_, [&](std::int64_t first, std::int64_t last, int slot) {
-      RowsJob job = all;
-      job.scratch = scratch.slot(slot);
-      const auto part = [&](std::int64_t first_block, std::int64_t last_block, std::int64_t group) {
-        job.first_row = first_block * rows_.at_once;
-        job.last_row = std::min(last_block * rows_.at_once, count);
-        job.first_tile = tiles * group / groups;
-        job.last_tile = tiles * (group + 1) / groups;
-        if constexpr (std::is_same_v<A, double>) {
-          BP_DISPATCH(GradientF64)(rows_, job);
-        } else {
-          BP_DISPATCH(GradientF32)(rows_, job);
-        }
-      };
-      if (groups == 1) return part(first, last, 0);
-      for (std::int64_t item = first; item < last; ++item) part(item / groups, item / groups + 1, item % groups);
+    run_rows(team_, rows_, bytes_, bindings.workspace, all, [&](const RowsJob& job) {
+      if constexpr (std::is_same_v<A, double>) {
+        BP_DISPATCH(GradientF64)(rows_, job);
+      } else {
+        BP_DISPATCH(GradientF32)(rows_, job);
+      }
     });
   }
 

@@ -4,6 +4,8 @@
 // rows. The axes that are left alone are walked, or lie inside of the columns.
 #pragma once
 
+#include "backends/cpu/parallel.h"
+#include "backends/cpu/scratch.h"
 #include "core/tensor.h"
 #include "ops/resample/tables.h"
 
@@ -55,6 +57,7 @@ enum class Along {
   pixels,     // a column is a vector or more: columns are added as rows are
   pairs,      // column r reads the columns from 2r + shift on: even and odd ones are taken apart
   lookups,    // the columns that neighbours read are neighbours: a permutation of one vector for each term
+  gathers,    // they are not; forward, where terms are few
   transpose,  // as many rows as there are lanes, side by side
 };
 
@@ -121,10 +124,20 @@ struct Rows {
   std::int64_t kept_rows = 0;  // rows of the level before the last that are kept for the next sums; 0: none
   std::size_t sums = 0, across = 0, across_out = 0, result = 0, kept = 0, spare = 0;
   std::size_t scratch_bytes = 0;
+  // Forward: rows that are already summed from some level on, for the next outputs to find. Those of a level depend on
+  // the input's indices of the levels before it, of which so many are kept at a time, and on the output's indices from
+  // it on: all of them, where there is room, or the last one.
+  struct Kept {
+    std::size_t rows = 0, tags = 0;
+    std::int64_t count = 0;
+    std::int64_t outputs = 1;
+  };
+  std::array<Kept, kMaxRank + 1> kept_from{};
+  std::array<std::int64_t, kMaxRank> slots{};
 
   // The tables of `axes` must outlive this. `most` is how many terms are added in one go.
-  Rows(const Tensor& input, const Tensor& output, std::span<const AxisTable> axes, std::int64_t most,
-       std::int64_t vector_lanes, bool is_past_cache);
+  Rows(Direction direction, const Tensor& input, const Tensor& output, std::span<const AxisTable> axes,
+       std::int64_t most, std::int64_t vector_lanes, bool is_past_cache);
 
   [[nodiscard]] std::int64_t count() const {
     std::int64_t n = 1;
@@ -147,11 +160,12 @@ struct Rows {
 
  private:
   void set_walk(const Tensor& input, const Tensor& output, std::span<const AxisTable> axes);
-  void choose_along();
+  void choose_along(Direction direction);
   bool try_pairs();
-  bool try_lookups();
-  void cut_tiles();
-  void lay_out_scratch();
+  bool try_lookups(Direction direction);
+  void cut_tiles(Direction direction);
+  void lay_out_gradient();
+  void lay_out_forward();
 };
 
 // Why tables, or scratch memory, are too large for rows; empty when they are not.
@@ -210,5 +224,29 @@ struct RowsJob {
   std::int64_t first_row = 0, last_row = 0;
   std::int64_t first_tile = 0, last_tile = 0;
 };
+
+// Calls call(job) for parts of all rows. Rows are cut among threads; where there are few, their tiles too.
+template <class A, class Call>
+void run_rows(const Team& team, const Rows<A>& rows, std::uint64_t bytes, void* workspace, const RowsJob& all,
+              const Call& call) {
+  const TeamScratch scratch(workspace, rows.scratch_bytes);
+  const std::int64_t tiles = rows.tile_count();
+  const std::int64_t count = rows.count();
+  const std::int64_t blocks = (count + rows.at_once - 1) / rows.at_once;
+  const std::int64_t groups = std::min(tiles, (team.parts(tiles * blocks, bytes) + blocks - 1) / blocks);
+  team.run_items(blocks * groups, bytes, [&](std::int64_t first, std::int64_t last, int slot) {
+    RowsJob job = all;
+    job.scratch = scratch.slot(slot);
+    const auto part = [&](std::int64_t first_block, std::int64_t last_block, std::int64_t group) {
+      job.first_row = first_block * rows.at_once;
+      job.last_row = std::min(last_block * rows.at_once, count);
+      job.first_tile = tiles * group / groups;
+      job.last_tile = tiles * (group + 1) / groups;
+      call(static_cast<const RowsJob&>(job));
+    };
+    if (groups == 1) return part(first, last, 0);
+    for (std::int64_t item = first; item < last; ++item) part(item / groups, item / groups + 1, item % groups);
+  });
+}
 
 }  // namespace bp::cpu

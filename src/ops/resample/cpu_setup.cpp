@@ -126,15 +126,15 @@ Tensor left_alone(const Tensor& view, std::span<const AxisTable> axes) {
 }  // namespace
 
 template <class A>
-Rows<A>::Rows(const Tensor& input, const Tensor& output, std::span<const AxisTable> axes, std::int64_t most,
-              std::int64_t vector_lanes, bool is_past_cache)
+Rows<A>::Rows(Direction direction, const Tensor& input, const Tensor& output, std::span<const AxisTable> axes,
+              std::int64_t most, std::int64_t vector_lanes, bool is_past_cache)
     : block(most),
       lanes(vector_lanes),
       element(static_cast<std::int64_t>(size_of(input.dtype))),
       past_cache(is_past_cache) {
   set_walk(input, output, axes);
-  choose_along();
-  lay_out_scratch();
+  choose_along(direction);
+  direction == Direction::gradient ? lay_out_gradient() : lay_out_forward();
 }
 
 template <class A>
@@ -233,8 +233,9 @@ bool Rows<A>::try_pairs() {
 }
 
 template <class A>
-bool Rows<A>::try_lookups() {
-  constexpr std::int64_t kMostTerms = 8;
+bool Rows<A>::try_lookups(Direction direction) {
+  const std::int64_t most_terms = direction == Direction::gradient ? 8 : wide.in;
+  bool far = false;
   const std::int64_t elements = wide.out * pixel;
   lookup_begin.push_back(0);
   for (std::int64_t first = 0; first < elements; first += lanes) {
@@ -247,7 +248,7 @@ bool Rows<A>::try_lookups() {
     };
     std::int64_t terms = 0;
     for (std::int64_t lane = 0; lane < lanes; ++lane) terms = std::max(terms, wide.terms(column(lane)));
-    if (terms > kMostTerms) return false;
+    if (terms > most_terms) return false;
     for (std::int64_t k = 0; k < terms; ++k) {
       std::int64_t low = wide.in * pixel, high = 0;
       bool full = true;
@@ -259,7 +260,8 @@ bool Rows<A>::try_lookups() {
         low = std::min(low, source(lane, k));
         high = std::max(high, source(lane, k));
       }
-      if (high - low >= lanes) return false;
+      far = far || high - low >= lanes;
+      if (far && direction == Direction::gradient) return false;
       lookup_base.push_back(low);
       lookup_full.push_back(full ? 1 : 0);
       for (std::int64_t lane = 0; lane < lanes; ++lane) {
@@ -270,23 +272,22 @@ bool Rows<A>::try_lookups() {
     }
     lookup_begin.push_back(static_cast<std::int64_t>(lookup_base.size()));
   }
+  along = far ? Along::gathers : Along::lookups;
   return true;
 }
 
 template <class A>
-void Rows<A>::choose_along() {
+void Rows<A>::choose_along(Direction direction) {
   if (along != Along::nothing) {
     if (lanes == 1 || 2 * pixel >= lanes) {
       along = Along::pixels;
-    } else if (try_pairs()) {
+    } else if (direction == Direction::gradient && try_pairs()) {
       along = Along::pairs;
-    } else if (try_lookups()) {
-      along = Along::lookups;
-    } else {
+    } else if (!try_lookups(direction)) {
       lookup_begin.clear(), lookup_base.clear(), lookup_full.clear(), lookup_lane.clear(), lookup_weight.clear();
     }
   }
-  cut_tiles();
+  cut_tiles(direction);
   const bool whole = tile_count() == 1 && tile(0).low == 0 && tile(0).high == in_columns;
   in_follows = in_contiguous && levels > 0 && whole && level[at(levels - 1)].in_stride == in_columns * pixel;
   std::int64_t longest = along == Along::nothing ? std::min(out_columns, kRowElements) : 1;
@@ -306,11 +307,12 @@ void Rows<A>::choose_along() {
 }
 
 template <class A>
-void Rows<A>::cut_tiles() {
+void Rows<A>::cut_tiles(Direction direction) {
   if (along == Along::nothing) return;
   const std::int64_t step = along == Along::pixels ? 1 : kTileStep;
   std::int64_t most = along == Along::transpose ? kRowElements / 2 : kRowElements;
-  if (along == Along::pixels) most = std::max({kRowElements / 4, 16 * pixel, 4 * reach(wide, 1) * pixel});
+  if (along == Along::pixels && direction == Direction::gradient)
+    most = std::max({kRowElements / 4, 16 * pixel, 4 * reach(wide, 1) * pixel});
   for (std::int64_t first = 0; first < out_columns;) {
     Tile t = tile_of(wide, first, std::min(first + step, out_columns));
     while (t.last < out_columns) {
@@ -334,7 +336,7 @@ void Rows<A>::cut_tiles() {
 }
 
 template <class A>
-void Rows<A>::lay_out_scratch() {
+void Rows<A>::lay_out_gradient() {
   std::int64_t longest = along == Along::nothing ? std::min(out_columns, kRowElements) : 0;
   std::int64_t longest_out = longest;
   for (const Tile& t : tiles) {
@@ -368,6 +370,39 @@ void Rows<A>::lay_out_scratch() {
   kept = reserve(kept_rows * longest + kBeyond);
   // Three rows for the sums of each level, and three for those of all.
   spare = reserve(pitch * 3 * (levels + 1));
+  scratch_bytes = layout.bytes();
+}
+
+template <class A>
+void Rows<A>::lay_out_forward() {
+  std::int64_t longest = along == Along::nothing ? std::min(out_columns, kRowElements) : 1;
+  std::int64_t longest_out = longest;
+  for (const Tile& t : tiles) {
+    longest = std::max(longest, (t.high - t.low) * pixel);
+    longest_out = std::max(longest_out, (t.last - t.first) * pixel);
+  }
+  pitch = round_up(longest_out + kBeyond, 16);
+  if (pitch % 64 == 0) pitch += 16;
+  at_once = std::clamp<std::int64_t>(kRowElements / longest_out, 1, 16);
+
+  ScratchLayout layout;
+  const auto reserve = [&](std::int64_t elements) { return layout.reserve(elements, sizeof(A)); };
+  spare = reserve(longest + kBeyond);
+  result = reserve(longest_out * at_once + kBeyond);
+  constexpr std::int64_t kMostSlots = 8, kMostRows = 64;
+  std::int64_t before = 1;
+  for (int i = 0; i < levels; ++i) {
+    slots[at(i)] = std::min(reach(level[at(i)], 1), kMostSlots);
+    if (before * slots[at(i)] > kMostRows) slots[at(i)] = 1;
+    before *= slots[at(i)];
+    const std::int64_t most = kKeptBytes / (before * pitch * static_cast<std::int64_t>(sizeof(A)));
+    Kept& rows = kept_from[at(i) + 1];
+    for (int k = i + 1; k < levels && rows.outputs <= most; ++k) rows.outputs *= level[at(k)].out;
+    if (rows.outputs > most) rows.outputs = 1;
+    rows.count = before * rows.outputs;
+    rows.rows = reserve(rows.count * pitch);
+    rows.tags = layout.reserve(rows.count, 2 * sizeof(std::int64_t));
+  }
   scratch_bytes = layout.bytes();
 }
 

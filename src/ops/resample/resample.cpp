@@ -7,6 +7,7 @@ namespace bp {
 namespace {
 
 constexpr Implementation<ResamplePlan> kResampleCpu[] = {
+    {"simd", cpu::refuse_resample, cpu::make_resample},
     {"reference", accept_all<ResamplePlan>, PlainKernel<ResamplePlan, reference::resample>::make},
 };
 constexpr Implementation<ResampleGradPlan> kResampleGradCpu[] = {
