@@ -195,20 +195,6 @@ HWY_NOINLINE void along_pairs(const Rows<A>& rows, const Tile& tile, const RowSe
   along_pairs<false>(rows, tile, set);
 }
 
-// One term, which every lane has.
-template <class A, class U>
-HWY_INLINE void lookup_one(const Rows<A>& rows, std::int64_t k, const RowSet<A, U>& set, const A* from,
-                           std::int64_t c) {
-  const Lanes<A> d;
-  const auto lane = hn::SetTableIndices(d, rows.lookup_lane.data() + k * lanes(d));
-  const auto weight = hn::LoadU(d, rows.lookup_weight.data() + k * lanes(d));
-  from += rows.lookup_base[static_cast<std::size_t>(k)];
-  for (std::int64_t i = 0; i < set.count; ++i, from += set.pitch) {
-    const auto product = hn::Mul(hn::TableLookupLanes(hn::LoadU(d, from), lane), weight);
-    store(d, hn::Add(hn::Zero(d), product), set.to + set.offset[i] + c);
-  }
-}
-
 // The elements of one term: kFar, from anywhere; or else from one vector.
 template <bool kFar, class D, class L, class I>
 HWY_INLINE hn::Vec<D> looked_up(D d, const L* from, const I* lane) {
@@ -219,34 +205,56 @@ HWY_INLINE hn::Vec<D> looked_up(D d, const L* from, const I* lane) {
   }
 }
 
-template <bool kFar, class A, class U>
-HWY_NOINLINE void along_lookups(const Rows<A>& rows, const Tile& tile, const RowSet<A, U>& set) {
+// What a term adds: nothing where its weight is 0, whatever stands there.
+template <bool kFar, class D, class L, class I, class V>
+HWY_INLINE V lookup_term(D d, const L* from, const I* lane, V weight) {
+  const auto product = hn::Mul(looked_up<kFar>(d, from, lane), weight);
+  return hn::IfThenElseZero(hn::Ne(weight, hn::Zero(d)), product);
+}
+
+// kTerms in every vector; 0: any number.
+template <int kTerms, bool kFar, class A, class U>
+HWY_INLINE void lookups_of(const Rows<A>& rows, const Tile& tile, const RowSet<A, U>& set) {
   const Lanes<A> d;
   const std::int64_t step = lanes(d);
-  const A* from = set.from - tile.low * rows.pixel;
   const std::int64_t begin = tile.first * rows.pixel;
   const std::int64_t n = tile.last * rows.pixel - begin;
-  const std::int64_t* terms = rows.lookup_begin.data() + begin / step;
-  for (std::int64_t at = 0; at < n; at += step, ++terms) {
+  // Copies, which what is stored cannot change.
+  const std::int64_t count = set.count, pitch = set.pitch;
+  const std::int64_t* offset = set.offset;
+  U* to = set.to;
+  std::int64_t k = begin / step * rows.lookup_terms;
+  const std::int64_t* base = rows.lookup_base.data();
+  const auto* lane = rows.lookup_lane.data();
+  const A* weight = rows.lookup_weight.data();
+  for (std::int64_t at = 0; at < n; at += step, k += rows.lookup_terms) {
     const std::int64_t c = overlapping(at, n, step);
-    if (!kFar && terms[1] - terms[0] == 1 && rows.lookup_full[static_cast<std::size_t>(terms[0])] != 0) {
-      lookup_one(rows, terms[0], set, from, c);
-      continue;
-    }
-    for (std::int64_t i = 0; i < set.count; ++i) {
+    const A* from = set.from - tile.low * rows.pixel;
+    const auto w0 = hn::LoadU(d, weight + k * step);
+    const auto w1 = kTerms == 2 ? hn::LoadU(d, weight + (k + 1) * step) : w0;
+    for (std::int64_t i = 0; i < count; ++i, from += pitch) {
       auto sum = hn::Zero(d);
-      for (std::int64_t k = terms[0]; k < terms[1]; ++k) {
-        const A* table = from + i * set.pitch + rows.lookup_base[static_cast<std::size_t>(k)];
-        const auto weight = hn::LoadU(d, rows.lookup_weight.data() + k * step);
-        auto product = hn::Mul(looked_up<kFar>(d, table, rows.lookup_lane.data() + k * step), weight);
-        if (rows.lookup_full[static_cast<std::size_t>(k)] == 0) {
-          product = hn::IfThenElseZero(hn::Ne(weight, hn::Zero(d)), product);
+      if constexpr (kTerms == 0) {
+        for (std::int64_t e = k; e < k + rows.lookup_terms; ++e) {
+          const auto w = hn::LoadU(d, weight + e * step);
+          sum = hn::Add(sum, lookup_term<kFar>(d, from + base[e], lane + e * step, w));
         }
-        sum = hn::Add(sum, product);
+      } else {
+        sum = hn::Add(sum, lookup_term<kFar>(d, from + base[k], lane + k * step, w0));
+        if constexpr (kTerms == 2) {
+          sum = hn::Add(sum, lookup_term<kFar>(d, from + base[k + 1], lane + (k + 1) * step, w1));
+        }
       }
-      store(d, sum, set.to + set.offset[i] + c);
+      store(d, sum, to + offset[i] + c);
     }
   }
+}
+
+template <bool kFar, class A, class U>
+HWY_NOINLINE void along_lookups(const Rows<A>& rows, const Tile& tile, const RowSet<A, U>& set) {
+  if (rows.lookup_terms == 1) return lookups_of<1, kFar>(rows, tile, set);
+  if (rows.lookup_terms == 2) return lookups_of<2, kFar>(rows, tile, set);
+  lookups_of<0, kFar>(rows, tile, set);
 }
 
 // Movement along one row: one term of weight 1 each, whose bits are kept.

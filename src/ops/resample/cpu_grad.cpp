@@ -39,13 +39,16 @@ class GradientPart {
     cursor.set(rows_.walk, job_.first_row);
     // Rows that share what is kept between levels are done tile by tile, others block by block.
     for (std::int64_t row = job_.first_row; row < job_.last_row;) {
-      const std::int64_t length = rows_.kept_rows > 0 ? rows_.run() - row % rows_.run() : rows_.at_once;
+      const std::int64_t length = rows_.kept_rows > 0 ? rows_.volume() - row % rows_.volume() : rows_.at_once;
       const std::int64_t end = std::min(row + length, job_.last_row);
       for (std::int64_t t = job_.first_tile; t < job_.last_tile; ++t) {
-        kept_low_ = kept_high_ = 0;
         if (t > job_.first_tile) cursor.set(rows_.walk, row);
-        for (std::int64_t first = row; first < end; first += rows_.at_once) {
-          block(cursor, std::min(rows_.at_once, end - first), t);
+        for (std::int64_t first = row; first < end;) {
+          const std::int64_t run = rows_.run() - first % rows_.run();
+          if (first == row || run == rows_.run()) kept_low_ = kept_high_ = 0;
+          const std::int64_t count = std::min(rows_.at_once, end - first);
+          block(cursor, rows_.kept_rows > 0 ? std::min(count, run) : count, t);
+          first += rows_.kept_rows > 0 ? std::min(count, run) : count;
         }
       }
       row = end;
@@ -255,7 +258,9 @@ class GradientPart {
     add_many(of.part(begun, of.count - shared - begun), n, beyond, begun > 0, to);
     begun_ = -1;
     if (shared == 0) return;
-    add_to_both(of.part(of.count - shared, shared), of.weight + of.count, n, to, to + pitch);
+    // Of narrow types so much less comes from memory that additions decide.
+    const bool in_order = rows_.in_follows && sizeof(T) >= 4;
+    add_to_both(of.part(of.count - shared, shared), of.weight + of.count, n, in_order, to, to + pitch);
     begun_ = r + 1;
   }
 
@@ -264,6 +269,14 @@ class GradientPart {
     const std::int64_t first = axis.fresh[static_cast<std::size_t>(r)];
     const std::int64_t end = axis.fresh[static_cast<std::size_t>(std::min(r + count, axis.out))];
     touch(from + first * axis.in_stride, (end - first) * n);
+  }
+
+  // Asks for what the next sum of the outermost level will read first, in the place of the n elements at `from`.
+  void fetch_next(const RowCursor& cursor, const T* from, std::int64_t n) const {
+    const SumAxis<A>& outer = rows_.level[0];
+    const auto i = static_cast<std::size_t>(level_index(1, cursor));
+    const std::int64_t fresh = outer.fresh[i + 1] - outer.fresh[i];
+    for (std::int64_t k = 0; k < fresh; ++k) fetch(from + (outer.fresh[i + 1] + k) * outer.in_stride, n);
   }
 
   // The rows of the level before the last that the next `count` sums of the last one add, n elements each, so that row
@@ -292,15 +305,13 @@ class GradientPart {
       const SumAxis<A>& outer = rows_.level[0];
       const Terms<A, T> of = terms(outer, level_index(1, cursor), from + o * axis.in_stride, outer.in_stride, end_);
       if (of.count <= rows_.block) {
-        for (std::int64_t k = 0; rows_.past_cache && k < of.count; ++k) {
-          if (of.index[k] >= outer.fresh[static_cast<std::size_t>(level_index(1, cursor))])
-            touch(of.row(k), (end - o) * n);
-        }
+        fetch_next(cursor, from + o * axis.in_stride, (end - o) * n);
         sum_terms(of, (end - o) * n, false, {kept_ + (o - first) * n, nullptr});
         return kept_ - first * n;
       }
     }
     for (; o < end; ++o) {
+      if (rows_.levels == 2) fetch_next(cursor, from + o * axis.in_stride, n);
       sum_levels(rows_.levels - 1, cursor, from + o * axis.in_stride, n, {kept_ + (o - first) * n, nullptr});
     }
     return kept_ - first * n;

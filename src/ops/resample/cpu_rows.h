@@ -110,11 +110,10 @@ struct Rows {
   std::int64_t pair_terms = 0;
   std::int64_t pair_pitch = 0;
   std::vector<A> pair_weight{};  // [term][column]
-  // lookups, for each vector of output elements: terms [lookup_begin[v], lookup_begin[v + 1])
+  // lookups, for each vector of output elements so many terms
   using Lane = std::conditional_t<sizeof(A) == 8, std::int64_t, std::int32_t>;
-  std::vector<std::int64_t> lookup_begin{};
+  std::int64_t lookup_terms = 0;
   std::vector<std::int64_t> lookup_base{};  // the element of the row that lane 0 of the table holds
-  std::vector<std::uint8_t> lookup_full{};  // every lane has this term
   std::vector<Lane> lookup_lane{};          // [term][lane]
   std::vector<A> lookup_weight{};           // [term][lane]; 0: the lane has no such term
 
@@ -154,6 +153,12 @@ struct Rows {
     if (along != Along::nothing) return tiles[static_cast<std::size_t>(i)];
     const std::int64_t first = i * kRowElements, last = std::min(first + kRowElements, out_columns);
     return {first, last, first, last};
+  }
+  // How many consecutive rows differ only in the levels' indices.
+  [[nodiscard]] std::int64_t volume() const {
+    std::int64_t n = 1;
+    for (int i = 0; i < levels; ++i) n *= level[static_cast<std::size_t>(i)].out;
+    return n;
   }
   // How many consecutive rows differ only in the last level's index.
   [[nodiscard]] std::int64_t run() const { return levels == 0 ? 1 : level[static_cast<std::size_t>(levels - 1)].out; }

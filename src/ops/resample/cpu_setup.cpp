@@ -21,6 +21,8 @@ constexpr std::int64_t kBlockElements = std::int64_t{1} << 20;
 constexpr std::int64_t kKeptBytes = std::int64_t{256} << 10;
 // Tiles begin at multiples of this, which any vector divides.
 constexpr std::int64_t kTileStep = 64;
+// Of a term that no lane of a vector has.
+constexpr std::int64_t kNowhere = -1;
 // Room for vectors beyond the end of a row: twice as wide where pairs are taken apart.
 constexpr std::int64_t kBeyond = 128;
 
@@ -110,6 +112,13 @@ std::int64_t reach(const SumAxis<A>& axis, std::int64_t count) {
     most = std::max(most, tile.high - tile.low);
   }
   return most;
+}
+
+template <class A>
+std::int64_t longest_sum(const SumAxis<A>& axis) {
+  std::int64_t longest = 0;
+  for (std::int64_t r = 0; r < axis.out; ++r) longest = std::max(longest, axis.terms(r));
+  return longest;
 }
 
 // The axes of a view that `table` leaves alone.
@@ -234,44 +243,37 @@ bool Rows<A>::try_pairs() {
 
 template <class A>
 bool Rows<A>::try_lookups(Direction direction) {
-  const std::int64_t most_terms = direction == Direction::gradient ? 8 : wide.in;
-  bool far = false;
+  const std::int64_t terms = std::max<std::int64_t>(longest_sum(wide), 1);
+  constexpr std::int64_t kMostTerms = 8;  // of the gradient, for which there is another way
+  if (direction == Direction::gradient && terms > kMostTerms) return false;
   const std::int64_t elements = wide.out * pixel;
-  lookup_begin.push_back(0);
+  bool far = false;
   for (std::int64_t first = 0; first < elements; first += lanes) {
     // The last two vectors overlap; of less than a vector, lanes beyond the end do what the last one does.
     const std::int64_t base = elements >= lanes ? std::min(first, elements - lanes) : first;
     const auto element_at = [&](std::int64_t lane) { return std::min(base + lane, elements - 1); };
     const auto column = [&](std::int64_t lane) { return element_at(lane) / pixel; };
+    const auto has = [&](std::int64_t lane, std::int64_t k) { return k < wide.terms(column(lane)); };
     const auto source = [&](std::int64_t lane, std::int64_t k) {
       return wide.index[wide.begin[column(lane)] + k] * pixel + element_at(lane) % pixel;
     };
-    std::int64_t terms = 0;
-    for (std::int64_t lane = 0; lane < lanes; ++lane) terms = std::max(terms, wide.terms(column(lane)));
-    if (terms > most_terms) return false;
     for (std::int64_t k = 0; k < terms; ++k) {
       std::int64_t low = wide.in * pixel, high = 0;
-      bool full = true;
       for (std::int64_t lane = 0; lane < lanes; ++lane) {
-        if (k >= wide.terms(column(lane))) {
-          full = false;
-          continue;
-        }
+        if (!has(lane, k)) continue;
         low = std::min(low, source(lane, k));
         high = std::max(high, source(lane, k));
       }
       far = far || high - low >= lanes;
       if (far && direction == Direction::gradient) return false;
-      lookup_base.push_back(low);
-      lookup_full.push_back(full ? 1 : 0);
+      lookup_base.push_back(low <= high ? low : kNowhere);
       for (std::int64_t lane = 0; lane < lanes; ++lane) {
-        const bool has = k < wide.terms(column(lane));
-        lookup_lane.push_back(has ? static_cast<Lane>(source(lane, k) - low) : 0);
-        lookup_weight.push_back(has ? wide.weight[at(wide.begin[column(lane)] + k)] : 0);
+        lookup_lane.push_back(has(lane, k) ? static_cast<Lane>(source(lane, k) - low) : 0);
+        lookup_weight.push_back(has(lane, k) ? wide.weight[at(wide.begin[column(lane)] + k)] : 0);
       }
     }
-    lookup_begin.push_back(static_cast<std::int64_t>(lookup_base.size()));
   }
+  lookup_terms = terms;
   along = far ? Along::gathers : Along::lookups;
   return true;
 }
@@ -284,10 +286,17 @@ void Rows<A>::choose_along(Direction direction) {
     } else if (direction == Direction::gradient && try_pairs()) {
       along = Along::pairs;
     } else if (!try_lookups(direction)) {
-      lookup_begin.clear(), lookup_base.clear(), lookup_full.clear(), lookup_lane.clear(), lookup_weight.clear();
+      lookup_base.clear(), lookup_lane.clear(), lookup_weight.clear();
     }
   }
   cut_tiles(direction);
+  // A vector that lacks a term looks where its tile begins.
+  for (const Tile& t : tiles) {
+    if (lookup_base.empty()) break;
+    const std::int64_t first = t.first * pixel / lanes, last = (t.last * pixel + lanes - 1) / lanes;
+    const auto begin = lookup_base.begin() + first * lookup_terms, end = lookup_base.begin() + last * lookup_terms;
+    std::replace(begin, end, kNowhere, t.low * pixel);
+  }
   const bool whole = tile_count() == 1 && tile(0).low == 0 && tile(0).high == in_columns;
   in_follows = in_contiguous && levels > 0 && whole && level[at(levels - 1)].in_stride == in_columns * pixel;
   std::int64_t longest = along == Along::nothing ? std::min(out_columns, kRowElements) : 1;
@@ -296,13 +305,14 @@ void Rows<A>::choose_along(Direction direction) {
   at_once = along == Along::transpose ? lanes
             : along == Along::pixels  ? std::clamp<std::int64_t>(2 * kRowElements / longest, 1, 4)
                                       : std::clamp<std::int64_t>(kRowElements / longest, 1, 16);
-  if (levels > 0 && in_follows) {
+  constexpr std::int64_t kFew = 4;  // sums of more read their rows in the order of memory anyway
+  if (levels > 0 && in_follows && longest_sum(level[at(levels - 1)]) <= kFew) {
     // A page at a time. What comes from memory must not wait for long work in between.
     const SumAxis<A>& last = level[at(levels - 1)];
     constexpr std::int64_t kPage = 4096;
     const std::int64_t fresh = std::max<std::int64_t>(1, longest * element * last.in / last.out);
     touch_rows = std::clamp<std::int64_t>(kPage / fresh / 4 * 4, 4, kMostAtOnce);
-    if (past_cache && along != Along::transpose) at_once = std::min(at_once, touch_rows);
+    if (past_cache && along != Along::transpose && touch_rows > 0) at_once = std::min(at_once, touch_rows);
   }
 }
 

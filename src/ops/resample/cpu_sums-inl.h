@@ -102,14 +102,19 @@ HWY_INLINE void store_apart(D d, V low, V high, A* even, A* odd, std::int64_t c)
 #endif
 }
 
-inline constexpr std::int64_t kPage = 4096;
-
 // Reads one element of each line of n elements, in the order of memory: what no cache holds comes fastest so.
 template <class T>
 HWY_INLINE void touch(const T* p, std::int64_t n) {
   constexpr std::int64_t kLine = 64 / sizeof(T);
   const auto* first = reinterpret_cast<const volatile char*>(p);
   for (std::int64_t i = 0; i < n; i += kLine) (void)first[i * static_cast<std::int64_t>(sizeof(T))];
+}
+
+// Asks for n elements ahead of their use; into the second cache, which takes more requests at once.
+template <class T>
+HWY_INLINE void fetch(const T* p, std::int64_t n) {
+  const auto* first = reinterpret_cast<const char*>(p);
+  for (std::int64_t i = 0; i < n * static_cast<std::int64_t>(sizeof(T)); i += 64) __builtin_prefetch(first + i, 0, 2);
 }
 
 // ---- Rows of tensors -------------------------------------------------------------------------------------
@@ -238,38 +243,51 @@ HWY_NOINLINE void add_many(const Terms<A, T>& terms, std::int64_t n, bool may_re
   }
 }
 
-// Two sums that share rows: `to` goes on from what is there, `next` begins at +0 with weights of its own. The rows are
-// read once. Up to a vector beyond n is read and written.
-template <class A, class T>
-HWY_NOINLINE void add_to_both(const Terms<A, T>& terms, const A* next_weight, std::int64_t n, A* to, A* next) {
+// kRows rows from the k-th on for add_to_both. kAhead: those that come after them are asked for.
+template <int kRows, bool kAhead, class A, class T>
+HWY_INLINE void add_some_to_both(const Terms<A, T>& terms, std::int64_t k, const A* next_weight, std::int64_t n, A* to,
+                                 A* next) {
   const Lanes<A> d;
-  for (std::int64_t k = 0; k < terms.count;) {
-    const bool four = terms.count - k >= 4;
-    const T* p0 = terms.row(k);
-    const T* p1 = terms.row(four ? k + 1 : k);
-    const T* p2 = terms.row(four ? k + 2 : k);
-    const T* p3 = terms.row(four ? k + 3 : k);
-    const auto w0 = hn::Set(d, terms.weight[k]), x0 = hn::Set(d, next_weight[k]);
-    if (four) {
-      const auto w1 = hn::Set(d, terms.weight[k + 1]), x1 = hn::Set(d, next_weight[k + 1]);
-      const auto w2 = hn::Set(d, terms.weight[k + 2]), x2 = hn::Set(d, next_weight[k + 2]);
-      const auto w3 = hn::Set(d, terms.weight[k + 3]), x3 = hn::Set(d, next_weight[k + 3]);
-      for (std::int64_t c = 0; c < n; c += lanes(d)) {
-        const auto v0 = load(d, p0 + c), v1 = load(d, p1 + c), v2 = load(d, p2 + c), v3 = load(d, p3 + c);
-        const auto before = k > 0 ? hn::LoadU(d, next + c) : hn::Zero(d);
-        hn::StoreU(sum_of<4, false, From::before>(hn::LoadU(d, to + c), w0, w1, w2, w3, v0, v1, v2, v3), d, to + c);
-        hn::StoreU(sum_of<4, false, From::before>(before, x0, x1, x2, x3, v0, v1, v2, v3), d, next + c);
-      }
-    } else {
-      for (std::int64_t c = 0; c < n; c += lanes(d)) {
-        const auto v0 = load(d, p0 + c);
-        const auto before = k > 0 ? hn::LoadU(d, next + c) : hn::Zero(d);
-        hn::StoreU(hn::Add(hn::LoadU(d, to + c), hn::Mul(w0, v0)), d, to + c);
-        hn::StoreU(hn::Add(before, hn::Mul(x0, v0)), d, next + c);
-      }
+  const T* p0 = terms.row(k);
+  const T* p1 = terms.row(kRows > 1 ? k + 1 : k);
+  const T* p2 = terms.row(kRows > 2 ? k + 2 : k);
+  const T* p3 = terms.row(kRows > 3 ? k + 3 : k);
+  const A *w = terms.weight + k, *x = next_weight + k;
+  const auto w0 = hn::Set(d, w[0]), x0 = hn::Set(d, x[0]);
+  const auto w1 = hn::Set(d, w[kRows > 1 ? 1 : 0]), x1 = hn::Set(d, x[kRows > 1 ? 1 : 0]);
+  const auto w2 = hn::Set(d, w[kRows > 2 ? 2 : 0]), x2 = hn::Set(d, x[kRows > 2 ? 2 : 0]);
+  const auto w3 = hn::Set(d, w[kRows > 3 ? 3 : 0]), x3 = hn::Set(d, x[kRows > 3 ? 3 : 0]);
+  const std::int64_t ahead = kRows * terms.stride;
+  for (std::int64_t c = 0; c < n; c += lanes(d)) {
+    if constexpr (kAhead) {
+      hwy::Prefetch(p0 + ahead + c);
+      hwy::Prefetch(p1 + ahead + c);
+      hwy::Prefetch(p2 + ahead + c);
+      hwy::Prefetch(p3 + ahead + c);
     }
-    k += four ? 4 : 1;
+    const auto v0 = load(d, p0 + c);
+    const auto v1 = kRows > 1 ? load(d, p1 + c) : v0;
+    const auto v2 = kRows > 2 ? load(d, p2 + c) : v0;
+    const auto v3 = kRows > 3 ? load(d, p3 + c) : v0;
+    const auto before = hn::LoadU(d, to + c), begun = hn::LoadU(d, next + c);
+    hn::StoreU(sum_of<kRows, false, From::before>(before, w0, w1, w2, w3, v0, v1, v2, v3), d, to + c);
+    hn::StoreU(sum_of<kRows, false, From::before>(begun, x0, x1, x2, x3, v0, v1, v2, v3), d, next + c);
   }
+}
+
+// Two sums that share rows: `to` goes on from what is there, `next` begins at +0 with weights of its own. The rows are
+// read once; up to a vector beyond n is read and written. `in_order`: one row after the other, in the order of memory,
+// which the processor reads ahead of by itself, at the price of more additions in scratch.
+template <class A, class T>
+HWY_NOINLINE void add_to_both(const Terms<A, T>& terms, const A* next_weight, std::int64_t n, bool in_order, A* to,
+                              A* next) {
+  constexpr std::int64_t kFew = 4;
+  clear_row(n, next);
+  std::int64_t k = 0;
+  if (!in_order) {
+    for (; k + kFew <= terms.count; k += kFew) add_some_to_both<kFew, true>(terms, k, next_weight, n, to, next);
+  }
+  for (; k < terms.count; ++k) add_some_to_both<1, false>(terms, k, next_weight, n, to, next);
 }
 
 // Even and odd elements of a row in scratch apart.
@@ -310,8 +328,9 @@ HWY_INLINE void sum_rows(const Terms<A, T>& terms, std::int64_t n, bool may_read
 
 // A run of like sums: each of `count` rows is the sum of kTerms rows side by side, `shift` further on than those of the
 // row before it, with the same weights. kSlide: four terms and a shift of two, so that what two rows were loaded for
-// serves the next sum too. Rows that follow each other are asked for a page ahead, in the order of memory: in several
-// rows side by side the processor does not see by itself what comes next. A vector beyond n is read, two are written.
+// serves the next sum too. Rows that follow each other are asked for ahead, as many as are read here, in the order of
+// memory: in several rows side by side the processor does not see by itself what comes next. A vector beyond n is read,
+// two are written.
 template <int kTerms, bool kUnit, bool kSlide, bool kApart, class A, class T>
 HWY_INLINE void add_run(const T* from, std::int64_t stride, std::int64_t shift, const A* weight, std::int64_t count,
                         std::int64_t n, bool ask_ahead, A* to, std::int64_t pitch, std::int64_t odd) {
@@ -323,7 +342,7 @@ HWY_INLINE void add_run(const T* from, std::int64_t stride, std::int64_t shift, 
   const auto w3 = hn::Set(d, weight[kTerms > 3 ? 3 : 0]);
   const auto zero = hn::Zero(d);
   const std::int64_t lines = shift * 2 * step * static_cast<std::int64_t>(sizeof(T));
-  const char* ahead = reinterpret_cast<const char*>(from) + kPage;
+  const char* ahead = reinterpret_cast<const char*>(from + ((count * shift + kTerms - shift) * stride));
   for (std::int64_t c = 0; c < n; c += 2 * step) {
     // The second vector may lie wholly beyond the end; then it is the first once more.
     const std::int64_t second = c + step < n ? step : 0;
