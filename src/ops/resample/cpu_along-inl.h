@@ -141,6 +141,8 @@ template <bool kFar, class A, class U>
 void along_lookups(const Rows<A>&, const Tile&, const RowSet<A, U>&) {}
 template <bool kFar, class A, class L>
 void move_lookups(const Rows<A>&, const Tile&, const L*, L*) {}
+template <class A, class T, class U>
+void nearest_pairs(const T*, std::int64_t, std::int64_t, U*) {}
 template <class A>
 void transpose(const A*, std::int64_t, std::int64_t, std::int64_t, A*, std::int64_t) {}
 
@@ -193,6 +195,21 @@ template <class A, class U>
 HWY_NOINLINE void along_pairs(const Rows<A>& rows, const Tile& tile, const RowSet<A, U>& set) {
   if (rows.wide.unit) return along_pairs<true>(rows, tile, set);
   along_pairs<false>(rows, tile, set);
+}
+
+// Sums of two rows, and of two columns along them, at once: nearest, twice the size. Nothing beyond 2n is read.
+template <class A, class T, class U>
+HWY_INLINE void nearest_pairs(const T* from, std::int64_t stride, std::int64_t n, U* to) {
+  const Lanes<A> d;
+  const std::int64_t step = lanes(d);
+  const T* below = from + stride;
+  for (std::int64_t at = 0; at < n; at += step) {
+    const std::int64_t c = overlapping(at, n, step), e = 2 * c + step;
+    const auto low = hn::Add(load(d, from + 2 * c), load(d, below + 2 * c));
+    const auto high = hn::Add(load(d, from + e), load(d, below + e));
+    const auto even = hn::Add(hn::Zero(d), hn::ConcatEven(d, high, low));
+    store(d, hn::Add(even, hn::ConcatOdd(d, high, low)), to + c);
+  }
 }
 
 // The elements of one term: kFar, from anywhere; or else from one vector.

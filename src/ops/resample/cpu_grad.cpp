@@ -120,6 +120,7 @@ class GradientPart {
   // `count` rows from the cursor on, which moves on.
   void block(RowCursor& cursor, std::int64_t count, std::int64_t tile_number) {
     const Tile tile = rows_.tile(tile_number);
+    if (rows_.doubles) return block_of_doubles(cursor, count, tile);
     const std::int64_t unique = sum_block(cursor, count, tile_number);
     const std::int64_t n = (tile.high - tile.low) * rows_.pixel;
     const std::int64_t n_out = (tile.last - tile.first) * rows_.pixel;
@@ -150,6 +151,29 @@ class GradientPart {
       if (source_[i] != source_[i - 1]) continue;
       std::memcpy(dx_ + out_[i], dx_ + out_[i - 1], static_cast<std::size_t>(n_out) * sizeof(T));
     }
+  }
+
+  // The same where two rows make one and two columns make one.
+  void block_of_doubles(RowCursor& cursor, std::int64_t count, const Tile& tile) {
+    const SumAxis<A>& axis = rows_.level[0];
+    const bool in_scratch = rows_.past_cache || !rows_.out_contiguous;
+    for (std::int64_t i = 0, touched = 0; i < count; ++i, cursor.next(rows_.walk)) {
+      const std::int64_t r = level_index(1, cursor);
+      if (rows_.past_cache && rows_.touch_rows > 0 && i == touched) {
+        touched += std::min({rows_.touch_rows, count - i, axis.out - r});
+        touch_rows(axis, r, touched - i, dy_ + cursor.in, tile.high);
+      }
+      const T* from = dy_ + cursor.in + 2 * r * axis.in_stride;
+      out_[i] = cursor.out;
+      source_[i] = i;
+      if (in_scratch) {
+        nearest_pairs<A>(from, axis.in_stride, tile.last, result_ + i * tile.last);
+      } else {
+        prefetch(from + 2 * rows_.at_once * axis.in_stride, 2 * tile.high);
+        nearest_pairs<A>(from, axis.in_stride, tile.last, dx_ + cursor.out);
+      }
+    }
+    if (in_scratch) store_block(count, count, tile, result_);
   }
 
   template <class U>

@@ -298,6 +298,13 @@ void Rows<A>::choose_along(Direction direction) {
     std::replace(begin, end, kNowhere, t.low * pixel);
   }
   const bool whole = tile_count() == 1 && tile(0).low == 0 && tile(0).high == in_columns;
+  if (along == Along::pairs && levels == 1 && in_contiguous && whole) {
+    const SumAxis<A>& rows = level[0];
+    const auto& run = rows.runs[0];
+    const bool rows_double = rows.unit && rows.in == 2 * rows.out && rows.terms(0) == 2 && rows.first(0) == 0 &&
+                             run.count == rows.out && run.repeat == 1 && (run.shift == 2 || rows.out == 1);
+    doubles = rows_double && wide.unit && wide.in == 2 * wide.out && pair_terms == 2 && shift == 0 && wide.out >= lanes;
+  }
   in_follows = in_contiguous && levels > 0 && whole && level[at(levels - 1)].in_stride == in_columns * pixel;
   std::int64_t longest = along == Along::nothing ? std::min(out_columns, kRowElements) : 1;
   for (const Tile& t : tiles) longest = std::max(longest, (t.high - t.low) * pixel);
