@@ -157,12 +157,9 @@ class GradientPart {
   void block_of_doubles(RowCursor& cursor, std::int64_t count, const Tile& tile) {
     const SumAxis<A>& axis = rows_.level[0];
     const bool in_scratch = rows_.past_cache || !rows_.out_contiguous;
-    for (std::int64_t i = 0, touched = 0; i < count; ++i, cursor.next(rows_.walk)) {
+    for (std::int64_t i = 0; i < count; ++i, cursor.next(rows_.walk)) {
       const std::int64_t r = level_index(1, cursor);
-      if (rows_.past_cache && rows_.touch_rows > 0 && i == touched) {
-        touched += std::min({rows_.touch_rows, count - i, axis.out - r});
-        touch_rows(axis, r, touched - i, dy_ + cursor.in, tile.high);
-      }
+      if (i == 0 || r == 0) touch_rows(axis, r, count - i, dy_ + cursor.in);
       const T* from = dy_ + cursor.in + 2 * r * axis.in_stride;
       out_[i] = cursor.out;
       source_[i] = i;
@@ -198,20 +195,16 @@ class GradientPart {
     const std::int64_t out_step = last < 0 ? 0 : rows_.walk.out_strides[static_cast<std::size_t>(last)];
     std::int64_t unique = 0;
     begun_ = -1;
-    for (std::int64_t i = 0, touched = 0; i < count;) {
-      if (direct && rows_.past_cache && rows_.touch_rows > 0 && i == touched) {
-        const std::int64_t group = std::min(rows_.touch_rows, count - i);
-        touch_rows(*axis, cursor.index[static_cast<std::size_t>(last)], group, dy_ + cursor.in, n);
-        touched += group;
-      }
+    for (std::int64_t i = 0; i < count;) {
       const std::int64_t r = axis == nullptr ? 0 : cursor.index[static_cast<std::size_t>(last)];
+      if (direct && (i == 0 || r == 0)) touch_rows(*axis, r, count - i, dy_ + cursor.in);
       std::int64_t run = 1, repeat = 1;
       if (axis != nullptr && i > 0 && axis->repeats[static_cast<std::size_t>(r)] != 0) {
         --unique;
       } else {
         A* to = sums_ + unique * pitch + (done - tile.low) * rows_.pixel;
         const Row<A> row{to, rows_.along == Along::pairs ? to + rows_.half : nullptr};
-        const std::int64_t room = (touched > i ? touched : count) - i;
+        const std::int64_t room = count - i;
         if (kept != nullptr) {
           run = sum_some<A>(*axis, r, room, kept, n, nullptr, n, pitch, row);
         } else if (direct) {
@@ -288,11 +281,18 @@ class GradientPart {
     begun_ = r + 1;
   }
 
-  // Reads what `count` sums from r on read first, in rows of n elements that begin at `from`.
-  static void touch_rows(const SumAxis<A>& axis, std::int64_t r, std::int64_t count, const T* from, std::int64_t n) {
-    const std::int64_t first = axis.fresh[static_cast<std::size_t>(r)];
-    const std::int64_t end = axis.fresh[static_cast<std::size_t>(std::min(r + count, axis.out))];
-    touch(from + first * axis.in_stride, (end - first) * n);
+  // Where that helps: reads what up to `count` sums from r on add, of rows that begin at `from`, if nothing has read it
+  // yet, a few pages at a time and in the order of memory.
+  void touch_rows(const SumAxis<A>& axis, std::int64_t r, std::int64_t count, const T* from) {
+    if (!rows_.touches) return;
+    const T* first = from + axis.fresh[static_cast<std::size_t>(r)] * axis.in_stride;
+    const T* end = from + axis.fresh[static_cast<std::size_t>(std::min(r + count, axis.out))] * axis.in_stride;
+    constexpr std::int64_t kPiece = kTouchedBytes / sizeof(T);
+    if (touched_ < first || touched_ > end + kPiece) touched_ = first;
+    if (touched_ >= end) return;
+    const std::int64_t n = std::min(end - touched_ > kPiece / 2 ? end - touched_ : kPiece, end_ - touched_);
+    touch(touched_, n);
+    touched_ += n;
   }
 
   // Asks for what the next sum of the outermost level will read first, in the place of the n elements at `from`.
@@ -400,7 +400,8 @@ class GradientPart {
   A* result_;
   A* kept_;  // rows [kept_low_, kept_high_) of the level before the last
   std::int64_t kept_low_ = 0, kept_high_ = 0;
-  std::int64_t begun_ = -1;  // the sum whose first terms are added already
+  const T* touched_ = nullptr;  // the end of what has been read ahead
+  std::int64_t begun_ = -1;     // the sum whose first terms are added already
   // Of each row of a block: where it goes in dx, and which row of scratch it is.
   std::int64_t out_[kMostAtOnce], source_[kMostAtOnce];
   std::int64_t first_[kMostAtOnce];  // where each row of scratch goes first

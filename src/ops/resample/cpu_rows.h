@@ -98,9 +98,9 @@ struct Rows {
   bool out_follows = false;     // and its rows follow each other as they are walked
 
   Along along = Along::nothing;
-  std::vector<Tile> tiles{};    // of a row that is left alone, which may be very long, they are not listed
-  std::int64_t at_once = 1;     // rows of a block
-  std::int64_t touch_rows = 0;  // rows whose input is read ahead of their sums, where that helps; 0: none
+  std::vector<Tile> tiles{};  // of a row that is left alone, which may be very long, they are not listed
+  std::int64_t at_once = 1;   // rows of a block
+  bool touches = false;       // rows of the input are read ahead of their sums
   std::int64_t lanes = 1;
   std::int64_t element = 4;  // bytes
   bool past_cache = false;
@@ -177,6 +177,9 @@ struct Rows {
 // Why tables, or scratch memory, are too large for rows; empty when they are not.
 std::string refuse_tables(std::span<const AxisTable> axes);
 std::string refuse_scratch(std::size_t bytes);
+
+// So much at a time is read ahead.
+inline constexpr std::int64_t kTouchedBytes = 4096;
 
 // The most rows of a block.
 inline constexpr std::int64_t kMostAtOnce = 64;

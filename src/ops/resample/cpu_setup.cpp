@@ -313,13 +313,13 @@ void Rows<A>::choose_along(Direction direction) {
             : along == Along::pixels  ? std::clamp<std::int64_t>(2 * kRowElements / longest, 1, 4)
                                       : std::clamp<std::int64_t>(kRowElements / longest, 1, 16);
   constexpr std::int64_t kFew = 4;  // sums of more read their rows in the order of memory anyway
-  if (levels > 0 && in_follows && longest_sum(level[at(levels - 1)]) <= kFew) {
-    // A page at a time. What comes from memory must not wait for long work in between.
-    const SumAxis<A>& last = level[at(levels - 1)];
-    constexpr std::int64_t kPage = 4096;
-    const std::int64_t fresh = std::max<std::int64_t>(1, longest * element * last.in / last.out);
-    touch_rows = std::clamp<std::int64_t>(kPage / fresh / 4 * 4, 4, kMostAtOnce);
-    if (past_cache && along != Along::transpose && touch_rows > 0) at_once = std::min(at_once, touch_rows);
+  if (past_cache && levels == 1 && in_follows && longest_sum(level[0]) <= kFew) {
+    // What comes from memory must not wait for long work in between.
+    touches = true;
+    const std::int64_t fresh = std::max<std::int64_t>(1, longest * element * level[0].in / level[0].out);
+    if (along != Along::transpose) {
+      at_once = std::min(at_once, std::clamp<std::int64_t>(kTouchedBytes / fresh / 4 * 4, 4, kMostAtOnce));
+    }
   }
 }
 
