@@ -39,16 +39,13 @@ class GradientPart {
     cursor.set(rows_.walk, job_.first_row);
     // Rows that share what is kept between levels are done tile by tile, others block by block.
     for (std::int64_t row = job_.first_row; row < job_.last_row;) {
-      const std::int64_t length = rows_.kept_rows > 0 ? rows_.volume() - row % rows_.volume() : rows_.at_once;
+      const std::int64_t length = rows_.kept_rows > 0 ? rows_.run() - row % rows_.run() : rows_.at_once;
       const std::int64_t end = std::min(row + length, job_.last_row);
       for (std::int64_t t = job_.first_tile; t < job_.last_tile; ++t) {
+        kept_low_ = kept_high_ = 0;
         if (t > job_.first_tile) cursor.set(rows_.walk, row);
-        for (std::int64_t first = row; first < end;) {
-          const std::int64_t run = rows_.run() - first % rows_.run();
-          if (first == row || run == rows_.run()) kept_low_ = kept_high_ = 0;
-          const std::int64_t count = std::min(rows_.at_once, end - first);
-          block(cursor, rows_.kept_rows > 0 ? std::min(count, run) : count, t);
-          first += rows_.kept_rows > 0 ? std::min(count, run) : count;
+        for (std::int64_t first = row; first < end; first += rows_.at_once) {
+          block(cursor, std::min(rows_.at_once, end - first), t);
         }
       }
       row = end;
@@ -298,6 +295,8 @@ class GradientPart {
   // Asks for what the next sum of the outermost level will read first, in the place of the n elements at `from`.
   void fetch_next(const RowCursor& cursor, const T* from, std::int64_t n) const {
     const SumAxis<A>& outer = rows_.level[0];
+    constexpr std::int64_t kMostAhead = 131072;  // what is kept until then
+    if (outer.in_stride * static_cast<std::int64_t>(sizeof(T)) > kMostAhead) return;
     const auto i = static_cast<std::size_t>(level_index(1, cursor));
     const std::int64_t fresh = outer.fresh[i + 1] - outer.fresh[i];
     for (std::int64_t k = 0; k < fresh; ++k) fetch(from + (outer.fresh[i + 1] + k) * outer.in_stride, n);

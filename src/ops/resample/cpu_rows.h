@@ -155,12 +155,6 @@ struct Rows {
     const std::int64_t first = i * kRowElements, last = std::min(first + kRowElements, out_columns);
     return {first, last, first, last};
   }
-  // How many consecutive rows differ only in the levels' indices.
-  [[nodiscard]] std::int64_t volume() const {
-    std::int64_t n = 1;
-    for (int i = 0; i < levels; ++i) n *= level[static_cast<std::size_t>(i)].out;
-    return n;
-  }
   // How many consecutive rows differ only in the last level's index.
   [[nodiscard]] std::int64_t run() const { return levels == 0 ? 1 : level[static_cast<std::size_t>(levels - 1)].out; }
 

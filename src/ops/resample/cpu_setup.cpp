@@ -329,7 +329,7 @@ void Rows<A>::cut_tiles(Direction direction) {
   const std::int64_t step = along == Along::pixels ? 1 : kTileStep;
   std::int64_t most = along == Along::transpose ? kRowElements / 2 : kRowElements;
   if (along == Along::pixels && direction == Direction::gradient)
-    most = std::max({kRowElements / 4, 16 * pixel, 4 * reach(wide, 1) * pixel});
+    most = std::max({levels > 1 ? kRowElements : kRowElements / 4, 16 * pixel, 4 * reach(wide, 1) * pixel});
   for (std::int64_t first = 0; first < out_columns;) {
     Tile t = tile_of(wide, first, std::min(first + step, out_columns));
     while (t.last < out_columns) {
