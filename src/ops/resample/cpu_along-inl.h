@@ -229,17 +229,17 @@ HWY_INLINE V lookup_term(D d, const L* from, const I* lane, V weight) {
   return hn::IfThenElseZero(hn::Ne(weight, hn::Zero(d)), product);
 }
 
-// kTerms in every vector; 0: any number.
-template <int kTerms, bool kFar, class A, class U>
+// kTerms in every vector; 0: any number. kOne: of one row.
+template <int kTerms, bool kFar, bool kOne, class A, class U>
 HWY_INLINE void lookups_of(const Rows<A>& rows, const Tile& tile, const RowSet<A, U>& set) {
   const Lanes<A> d;
   const std::int64_t step = lanes(d);
   const std::int64_t begin = tile.first * rows.pixel;
   const std::int64_t n = tile.last * rows.pixel - begin;
   // Copies, which what is stored cannot change.
-  const std::int64_t count = set.count, pitch = set.pitch;
+  const std::int64_t count = kOne ? 1 : set.count, pitch = set.pitch;
   const std::int64_t* offset = set.offset;
-  U* to = set.to;
+  U* to = kOne ? set.to + offset[0] : set.to;
   std::int64_t k = begin / step * rows.lookup_terms;
   const std::int64_t* base = rows.lookup_base.data();
   const auto* lane = rows.lookup_lane.data();
@@ -262,16 +262,17 @@ HWY_INLINE void lookups_of(const Rows<A>& rows, const Tile& tile, const RowSet<A
           sum = hn::Add(sum, lookup_term<kFar>(d, from + base[k + 1], lane + (k + 1) * step, w1));
         }
       }
-      store(d, sum, to + offset[i] + c);
+      store(d, sum, kOne ? to + c : to + offset[i] + c);
     }
   }
 }
 
 template <bool kFar, class A, class U>
 HWY_NOINLINE void along_lookups(const Rows<A>& rows, const Tile& tile, const RowSet<A, U>& set) {
-  if (rows.lookup_terms == 1) return lookups_of<1, kFar>(rows, tile, set);
-  if (rows.lookup_terms == 2) return lookups_of<2, kFar>(rows, tile, set);
-  lookups_of<0, kFar>(rows, tile, set);
+  if (rows.lookup_terms == 1) return lookups_of<1, kFar, false>(rows, tile, set);
+  if (rows.lookup_terms == 2 && set.count == 1) return lookups_of<2, kFar, true>(rows, tile, set);
+  if (rows.lookup_terms == 2) return lookups_of<2, kFar, false>(rows, tile, set);
+  lookups_of<0, kFar, false>(rows, tile, set);
 }
 
 // Movement along one row: one term of weight 1 each, whose bits are kept.

@@ -120,7 +120,7 @@ class SumPart : ForwardPart<T, Acc<T>, Acc<T>> {
       const std::int64_t slots = rows_.slots[l];
       for (; count < kMost && k + count < end && axis.index[k + count] - axis.index[k] < slots; ++count) {
         const std::int64_t i = axis.index[k + count];
-        at[count] = kept_row(level + 1, from + i * axis.in_stride, slot * slots + i % slots) - rows;
+        at[count] = kept_row(level + 1, from + i * axis.in_stride, slot * slots + (i & (slots - 1))) - rows;
       }
       const Terms<A, A> terms{rows, 1, at, axis.weight.data() + k, count, false, nullptr};
       if (k == begin) {
@@ -147,13 +147,22 @@ class SumPart : ForwardPart<T, Acc<T>, Acc<T>> {
     return row;
   }
 
+  // A row of accumulators with a vector to read beyond it: in the tensor, or else in scratch.
+  HWY_INLINE const A* readable_row(const T* from, std::int64_t n) const {
+    if constexpr (std::is_same_v<T, A>) {
+      if (rows_.in_contiguous && n + lanes(Lanes<A>()) <= end_ - from) return from;
+    }
+    import_row(rows_, from, end_, n, imported_);
+    return imported_;
+  }
+
   void sum_along(const T* from, A* to) const {
     const std::int64_t n = Base::columns_read() * rows_.pixel;
     if (rows_.along == Along::nothing) return import_row(rows_, from, end_, n, to);
-    import_row(rows_, from, end_, n, imported_);
-    if (rows_.along == Along::pixels) return along_pixels(rows_, tile_, rows_.pixel, imported_, to);
+    const A* row = readable_row(from, n);
+    if (rows_.along == Along::pixels) return along_pixels(rows_, tile_, rows_.pixel, row, to);
     constexpr std::int64_t kFirst = 0;
-    const RowSet<A, A> one{1, imported_, 0, to, &kFirst};
+    const RowSet<A, A> one{1, row, 0, to, &kFirst};
     rows_.along == Along::lookups ? along_lookups<false>(rows_, tile_, one) : along_lookups<true>(rows_, tile_, one);
   }
 };

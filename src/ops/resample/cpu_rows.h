@@ -125,7 +125,7 @@ struct Rows {
   std::size_t sums = 0, across = 0, across_out = 0, result = 0, kept = 0, spare = 0;
   std::size_t scratch_bytes = 0;
   // Forward: rows that are already summed from some level on, for the next outputs to find. Those of a level depend on
-  // the input's indices of the levels before it, of which so many are kept at a time, and on the output's indices from
+  // the input's indices of the levels before it, of which so many slots are kept, and on the output's indices from
   // it on: all of them, where there is room, or the last one.
   struct Kept {
     std::size_t rows = 0, tags = 0;
@@ -133,7 +133,7 @@ struct Rows {
     std::int64_t outputs = 1;
   };
   std::array<Kept, kMaxRank + 1> kept_from{};
-  std::array<std::int64_t, kMaxRank> slots{};
+  std::array<std::int64_t, kMaxRank> slots{1, 1, 1, 1, 1, 1, 1, 1};  // powers of two
 
   // The tables of `axes` must outlive this. `most` is how many terms are added in one go.
   Rows(Direction direction, const Tensor& input, const Tensor& output, std::span<const AxisTable> axes,

@@ -409,7 +409,7 @@ void Rows<A>::lay_out_forward() {
   constexpr std::int64_t kMostSlots = 8, kMostRows = 64;
   std::int64_t before = 1;
   for (int i = 0; i < levels; ++i) {
-    slots[at(i)] = std::min(reach(level[at(i)], 1), kMostSlots);
+    while (slots[at(i)] < std::min(reach(level[at(i)], 1), kMostSlots)) slots[at(i)] *= 2;
     if (before * slots[at(i)] > kMostRows) slots[at(i)] = 1;
     before *= slots[at(i)];
     const std::int64_t most = kKeptBytes / (before * pitch * static_cast<std::int64_t>(sizeof(A)));
