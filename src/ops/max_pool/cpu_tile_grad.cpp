@@ -85,8 +85,7 @@ class GradTiles {
 
  public:
   struct Layout {
-    std::int64_t ring =
-        1;  // rows of windows that are kept where they cannot be read in place: row o in slot o mod ring
+    std::int64_t ring = 1;   // rows of windows that cannot be read in place are kept: row o in slot o mod ring
     std::int64_t left = 0;   // lanes before the first window of a row
     std::int64_t right = 0;  // lanes from there on
     std::size_t outside, none, winners, dy, block, trash, bytes;

@@ -7,9 +7,11 @@ namespace bp {
 namespace {
 
 constexpr Implementation<ResamplePlan> kResampleCpu[] = {
+    {"simd", cpu::refuse_resample, cpu::make_resample},
     {"reference", accept_all<ResamplePlan>, PlainKernel<ResamplePlan, reference::resample>::make},
 };
 constexpr Implementation<ResampleGradPlan> kResampleGradCpu[] = {
+    {"simd", cpu::refuse_resample_grad, cpu::make_resample_grad},
     {"reference", accept_all<ResampleGradPlan>, PlainKernel<ResampleGradPlan, reference::resample_grad>::make},
 };
 

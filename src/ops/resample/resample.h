@@ -68,4 +68,11 @@ void resample(const ResamplePlan& plan, const Bindings& bindings);
 void resample_grad(const ResampleGradPlan& plan, const Bindings& bindings);
 }  // namespace reference
 
+namespace cpu {
+std::string refuse_resample(const ResamplePlan& plan);
+std::unique_ptr<Kernel> make_resample(std::shared_ptr<const ResamplePlan> plan, const Settings& settings);
+std::string refuse_resample_grad(const ResampleGradPlan& plan);
+std::unique_ptr<Kernel> make_resample_grad(std::shared_ptr<const ResampleGradPlan> plan, const Settings& settings);
+}  // namespace cpu
+
 }  // namespace bp

@@ -1,0 +1,346 @@
+// SPDX-License-Identifier: Apache-2.0
+// Resample on vectors: the sums along a row of x come first, then such rows are added level by level, innermost axis
+// first. A row that is summed up to some level is kept for the outputs after it.
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "ops/resample/cpu_forward.cpp"
+#include <hwy/foreach_target.h>  // IWYU pragma: keep
+
+#include "backends/cpu/dispatch.h"
+#include "backends/cpu/parallel.h"
+#include "backends/cpu/scratch.h"
+#include "backends/cpu/simd-inl.h"
+#include "ops/resample/cpu_along-inl.h"
+#include "ops/resample/cpu_rows.h"
+#include "ops/resample/cpu_sums-inl.h"
+#include "ops/resample/resample.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace bp::cpu::HWY_NAMESPACE {
+
+// One part of a run, on one thread: what sums and movement share. T is the type of the tensors, L of scratch rows, A of
+// the tables' weights.
+template <class T, class L, class A>
+class ForwardPart {
+ protected:
+  ForwardPart(const Rows<A>& rows, const RowsJob& job)
+      : rows_(rows),
+        job_(job),
+        x_(static_cast<const T*>(job.in)),
+        end_(x_ + job.in_end),
+        y_(static_cast<T*>(job.out)),
+        imported_(array<L>(rows.spare)),
+        result_(array<L>(rows.result)) {}
+
+  // Calls start() before the first row of a tile, and make(from, to) for every row of it.
+  template <class Start, class Make>
+  HWY_INLINE void run_all(const Start& start, const Make& make) {
+    for (std::int64_t t = job_.first_tile; t < job_.last_tile; ++t) {
+      tile_ = rows_.tile(t);
+      start();
+      cursor_.set(rows_.walk, job_.first_row);
+      const std::int64_t n = (tile_.last - tile_.first) * rows_.pixel;
+      const bool follows = rows_.out_follows && rows_.tile_count() == 1;
+      for (std::int64_t row = job_.first_row; row < job_.last_row;) {
+        const std::int64_t count = std::min(rows_.at_once, job_.last_row - row);
+        T* y = y_ + cursor_.out + tile_.first * rows_.out_column_stride;
+        for (std::int64_t i = 0; i < count; ++i) {
+          const std::int64_t out = cursor_.out;
+          make(x_ + cursor_.in + tile_.low * rows_.in_column_stride, result_ + i * n);
+          cursor_.next(rows_.walk);
+          if (!follows) export_row(rows_, result_ + i * n, n, y_ + out + tile_.first * rows_.out_column_stride);
+        }
+        if (follows) export_run(result_, y, 1, count * n, rows_.past_cache);
+        row += count;
+      }
+    }
+  }
+
+  template <class E>
+  E* array(std::size_t at) const {
+    return reinterpret_cast<E*>(job_.scratch + at);
+  }
+  // Where the output stands on a level.
+  HWY_INLINE std::int64_t index(int level) const {
+    return cursor_.index[static_cast<std::size_t>(rows_.walk.rank - rows_.levels + level)];
+  }
+  HWY_INLINE std::int64_t columns_read() const { return tile_.high - tile_.low; }
+
+  const Rows<A>& rows_;
+  const RowsJob& job_;
+  const T* x_;
+  const T* end_;
+  T* y_;
+  L* imported_;
+  L* result_;
+  Tile tile_;
+  RowCursor cursor_;
+};
+
+template <class T>
+class SumPart : ForwardPart<T, Acc<T>, Acc<T>> {
+  using A = Acc<T>;
+  using Base = ForwardPart<T, A, A>;
+  using Base::cursor_, Base::end_, Base::imported_, Base::index, Base::rows_, Base::tile_;
+
+ public:
+  SumPart(const Rows<A>& rows, const RowsJob& job) : Base(rows, job) {}
+
+  void run() {
+    Base::run_all([this] { forget(); }, [this](const T* from, A* to) HWY_ATTR { sum_from(0, from, 0, to); });
+  }
+
+ private:
+  // Which row a kept one is: where the input's row, or the first of those it sums, begins, and the output's indices.
+  struct Tag {
+    const T* from;
+    std::int64_t output;
+  };
+  static_assert(sizeof(Tag) <= 2 * sizeof(std::int64_t));
+
+  void forget() {
+    for (const auto& kept : rows_.kept_from) {
+      for (std::int64_t i = 0; i < kept.count; ++i) Base::template array<Tag>(kept.tags)[i] = {nullptr, 0};
+    }
+  }
+
+  // The sum over the levels from `level` on. `slot` tells the rows apart that are kept for each level before it.
+  void sum_from(int level, const T* from, std::int64_t slot, A* to) {
+    if (level == rows_.levels) return sum_along(from, to);
+    const auto l = static_cast<std::size_t>(level);
+    const SumAxis<A>& axis = rows_.level[l];
+    const std::int64_t begin = axis.begin[index(level)], end = axis.begin[index(level) + 1];
+    const std::int64_t n = (tile_.last - tile_.first) * rows_.pixel;
+    const A* rows = Base::template array<A>(rows_.kept_from[l + 1].rows);
+    if (begin == end) clear_row(n, to);
+    for (std::int64_t k = begin; k < end;) {
+      // As many rows as are there at the same time.
+      constexpr std::int64_t kMost = 4;
+      std::int64_t at[kMost];
+      std::int64_t count = 0;
+      const std::int64_t slots = rows_.slots[l];
+      for (; count < kMost && k + count < end && axis.index[k + count] - axis.index[k] < slots; ++count) {
+        const std::int64_t i = axis.index[k + count];
+        at[count] = kept_row(level + 1, from + i * axis.in_stride, slot * slots + (i & (slots - 1))) - rows;
+      }
+      const Terms<A, A> terms{rows, 1, at, axis.weight.data() + k, count, false, nullptr};
+      if (k == begin) {
+        add_few<false, From::zero, false>(terms, n, true, Row<A>{to, nullptr});
+      } else {
+        add_few<false, From::before, false>(terms, n, true, Row<A>{to, nullptr});
+      }
+      k += count;
+    }
+  }
+
+  const A* kept_row(int level, const T* from, std::int64_t slot) {
+    const auto& kept = rows_.kept_from[static_cast<std::size_t>(level)];
+    std::int64_t output = 0;
+    for (int i = level; i < rows_.levels; ++i)
+      output = output * rows_.level[static_cast<std::size_t>(i)].out + index(i);
+    const std::int64_t at = kept.outputs > 1 ? slot * kept.outputs + output : slot;
+    Tag& tag = Base::template array<Tag>(kept.tags)[at];
+    A* row = Base::template array<A>(kept.rows) + at * rows_.pitch;
+    if (tag.from != from || tag.output != output) {
+      sum_from(level, from, slot, row);
+      tag = {from, output};
+    }
+    return row;
+  }
+
+  // A row of accumulators with a vector to read beyond it: in the tensor, or else in scratch.
+  HWY_INLINE const A* readable_row(const T* from, std::int64_t n) const {
+    if constexpr (std::is_same_v<T, A>) {
+      if (rows_.in_contiguous && n + lanes(Lanes<A>()) <= end_ - from) return from;
+    }
+    import_row(rows_, from, end_, n, imported_);
+    return imported_;
+  }
+
+  void sum_along(const T* from, A* to) const {
+    const std::int64_t n = Base::columns_read() * rows_.pixel;
+    if (rows_.along == Along::nothing) return import_row(rows_, from, end_, n, to);
+    const A* row = readable_row(from, n);
+    if (rows_.along == Along::pixels) return along_pixels(rows_, tile_, rows_.pixel, row, to);
+    constexpr std::int64_t kFirst = 0;
+    const RowSet<A, A> one{1, row, 0, to, &kFirst};
+    rows_.along == Along::lookups ? along_lookups<false>(rows_, tile_, one) : along_lookups<true>(rows_, tile_, one);
+  }
+};
+
+// Every axis is movement: rows of x are spread along the row, and stored as often as they occur.
+template <class T, class L, class A>
+class MovePart : ForwardPart<T, L, A> {
+  using Base = ForwardPart<T, L, A>;
+  using Base::end_, Base::imported_, Base::index, Base::rows_, Base::tile_;
+
+ public:
+  MovePart(const Rows<A>& rows, const RowsJob& job) : Base(rows, job) {}
+
+  void run() {
+    Base::run_all([this] { before_ = nullptr; }, [this](const T* from, L* to) HWY_ATTR { move(from, to); });
+  }
+
+ private:
+  void move(const T* from, L* to) {
+    for (int level = 0; level < rows_.levels; ++level) {
+      const SumAxis<A>& axis = rows_.level[static_cast<std::size_t>(level)];
+      from += axis.index[index(level)] * axis.in_stride;
+    }
+    const std::int64_t n = (tile_.last - tile_.first) * rows_.pixel;
+    // The row before is as it was where it lies right before this one, or there, from the last row of a block on.
+    if (from == before_) {
+      if (to != made_) std::memcpy(to, made_, static_cast<std::size_t>(n) * sizeof(L));
+    } else {
+      move_along(from, to);
+    }
+    before_ = from;
+    made_ = to;
+  }
+
+  void move_along(const T* from, L* to) const {
+    const std::int64_t pixel = rows_.pixel;
+    if (rows_.along == Along::lookups || rows_.along == Along::gathers) {
+      import_bits(from, Base::columns_read());
+      if constexpr (sizeof(L) == sizeof(A)) {
+        rows_.along == Along::lookups ? move_lookups<false>(rows_, tile_, imported_, to)
+                                      : move_lookups<true>(rows_, tile_, imported_, to);
+      }
+    } else if constexpr (std::is_same_v<T, L>) {
+      const bool spread = rows_.along == Along::pixels;
+      for (std::int64_t c = tile_.first; c < tile_.last; ++c, to += pixel) {
+        const std::int64_t i = (spread ? rows_.wide.index[c] : c) - tile_.low;
+        move_pixel(from + i * rows_.in_column_stride, to);
+      }
+    }
+  }
+
+  HWY_INLINE void move_pixel(const T* from, L* to) const {
+    if (rows_.in_pixel_stride == 1) {
+      std::memcpy(to, from, static_cast<std::size_t>(rows_.pixel) * sizeof(L));
+    } else {
+      for (std::int64_t i = 0; i < rows_.pixel; ++i) to[i] = static_cast<L>(from[i * rows_.in_pixel_stride]);
+    }
+  }
+
+  void import_bits(const T* from, std::int64_t columns) const {
+    const Lanes<L> d;
+    const hn::Rebind<T, Lanes<L>> narrow_d;
+    const std::int64_t n = columns * rows_.pixel;
+    std::int64_t i = 0;
+    if (rows_.in_contiguous) {
+      for (; i + lanes(d) <= n; i += lanes(d)) {
+        if constexpr (sizeof(T) == sizeof(L)) {
+          hn::StoreU(hn::LoadU(d, from + i), d, imported_ + i);
+        } else {
+          hn::StoreU(hn::PromoteTo(d, hn::LoadU(narrow_d, from + i)), d, imported_ + i);
+        }
+      }
+    }
+    for (; i < n; ++i) {
+      imported_[i] = from[i / rows_.pixel * rows_.in_column_stride + i % rows_.pixel * rows_.in_pixel_stride];
+    }
+  }
+
+  const T* before_ = nullptr;  // the row of x that was moved last, and where to
+  const L* made_ = nullptr;
+};
+
+void ForwardF32(const Rows<float>& rows, const RowsJob& job) {
+  visit(TypeList<float, f16, bf16, std::int8_t, std::uint8_t>{}, job.dtype,
+        [&]<class T>() { SumPart<T>(rows, job).run(); });
+}
+void ForwardF64(const Rows<double>& rows, const RowsJob& job) { SumPart<double>(rows, job).run(); }
+
+template <class T, class L, class A>
+void move_as(const Rows<A>& rows, const RowsJob& job) {
+  if (rows.along == Along::lookups || rows.along == Along::gathers) return MovePart<T, L, A>(rows, job).run();
+  MovePart<T, T, A>(rows, job).run();
+}
+void MoveF32(const Rows<float>& rows, const RowsJob& job) {
+  switch (size_of(job.dtype)) {
+    case 1:
+      return move_as<std::uint8_t, std::uint32_t>(rows, job);
+    case 2:
+      return move_as<std::uint16_t, std::uint32_t>(rows, job);
+    default:
+      return move_as<std::uint32_t, std::uint32_t>(rows, job);
+  }
+}
+void MoveF64(const Rows<double>& rows, const RowsJob& job) { move_as<std::uint64_t, std::uint64_t>(rows, job); }
+
+std::int64_t ForwardLanesF32() { return lanes(Lanes<float>()); }
+std::int64_t ForwardLanesF64() { return lanes(Lanes<double>()); }
+
+}  // namespace bp::cpu::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace bp::cpu {
+
+HWY_EXPORT(ForwardF32);
+HWY_EXPORT(ForwardF64);
+HWY_EXPORT(MoveF32);
+HWY_EXPORT(MoveF64);
+HWY_EXPORT(ForwardLanesF32);
+HWY_EXPORT(ForwardLanesF64);
+
+namespace {
+
+template <class A>
+Rows<A> make_rows(const ResamplePlan& plan) {
+  constexpr std::int64_t kAll = std::numeric_limits<std::int64_t>::max();
+  const std::int64_t lanes =
+      std::is_same_v<A, double> ? BP_DISPATCH(ForwardLanesF64)() : BP_DISPATCH(ForwardLanesF32)();
+  return {Direction::forward, plan.x, plan.y, plan.axes, kAll, lanes, is_past_cache(stored_bytes({&plan.x, &plan.y}))};
+}
+
+template <class A>
+class ForwardKernel final : public Kernel {
+ public:
+  ForwardKernel(std::shared_ptr<const ResamplePlan> plan, const Settings& settings)
+      : plan_(std::move(plan)),
+        team_(settings),
+        bytes_(stored_bytes({&plan_->x, &plan_->y})),
+        rows_(make_rows<A>(*plan_)),
+        moves_(std::all_of(plan_->axes.begin(), plan_->axes.begin() + plan_->x.rank,
+                           [](const AxisTable& axis) { return axis.movement; })) {}
+
+  [[nodiscard]] std::size_t workspace_bytes() const override { return team_workspace(team_, rows_.scratch_bytes); }
+
+  void run(const Bindings& bindings) const override {
+    RowsJob all{.dtype = plan_->x.dtype, .in = bindings.input<void>(0), .out = bindings.output<void>(0)};
+    all.in_end = byte_range(plan_->x).high / static_cast<std::int64_t>(size_of(plan_->x.dtype));
+    run_rows(team_, rows_, bytes_, bindings.workspace, all, [&](const RowsJob& job) {
+      if constexpr (std::is_same_v<A, double>) {
+        moves_ ? BP_DISPATCH(MoveF64)(rows_, job) : BP_DISPATCH(ForwardF64)(rows_, job);
+      } else {
+        moves_ ? BP_DISPATCH(MoveF32)(rows_, job) : BP_DISPATCH(ForwardF32)(rows_, job);
+      }
+    });
+  }
+
+ private:
+  std::shared_ptr<const ResamplePlan> plan_;
+  Team team_;
+  std::uint64_t bytes_;
+  Rows<A> rows_;
+  bool moves_;
+};
+
+}  // namespace
+
+std::string refuse_resample(const ResamplePlan& plan) {
+  if (plan.y.empty()) return {};
+  if (std::string reason = refuse_tables(plan.axes); !reason.empty()) return reason;
+  return refuse_scratch(plan.x.dtype == DType::f64 ? make_rows<double>(plan).scratch_bytes
+                                                   : make_rows<float>(plan).scratch_bytes);
+}
+
+std::unique_ptr<Kernel> make_resample(std::shared_ptr<const ResamplePlan> plan, const Settings& settings) {
+  if (plan->y.empty()) return PlainKernel<ResamplePlan, reference::resample>::make(std::move(plan), settings);
+  if (plan->x.dtype == DType::f64) return std::make_unique<ForwardKernel<double>>(std::move(plan), settings);
+  return std::make_unique<ForwardKernel<float>>(std::move(plan), settings);
+}
+
+}  // namespace bp::cpu
+#endif
