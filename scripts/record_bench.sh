@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 # record_bench.sh [BENCH ARGUMENTS]: runs the cpu group with one thread and with all, and keeps the results under
 # bench/results: a JSON of each run, named by date, commit and threads, and the plot of the f32 rows with all threads.
-# They take the place of the last run's; docs/performance.md shows them (make docs).
+# They take the place of the last run's; docs/performance.md shows them (make docs). Without arguments also the growth
+# from 1 KiB to 1 GiB and the time of one call, as tables.
 # Refuses a tree with changes, whose commit would say nothing.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -16,4 +17,10 @@ for threads in 1 $(nproc); do
   build/release/tools/backpass bench --threads "$threads" --dtype f32,f16,bf16 --seconds 0.1 \
     --json "$name-threads-$threads.json" --plot bench/results/cpu.svg "$@"
 done
+if [ $# -eq 0 ]; then
+  for table in sizes calls; do
+    { echo "# commit $BACKPASS_COMMIT: backpass bench --$table --threads 1"
+      build/release/tools/backpass bench --$table --threads 1 --seconds 0.1; } > "bench/results/cpu-$table.txt"
+  done
+fi
 echo "$name-threads-*.json bench/results/cpu.svg"
