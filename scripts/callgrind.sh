@@ -47,8 +47,9 @@ npy doubled 1,16,128,128
 } > "$folder/counts"
 
 if [ "${1:-}" = --record ]; then
+  commit=$(git describe --always --dirty)  # before the record itself changes
   {
-    echo "# Instructions of one run, AVX2, one thread; scripts/callgrind.sh --record wrote them at commit $(git describe --always --dirty)."
+    echo "# Instructions of one run, AVX2, one thread; scripts/callgrind.sh --record wrote them at commit $commit."
     cat "$folder/counts"
   } > "$record"
   cat "$record"
