@@ -152,7 +152,7 @@ class Generator {
     const int spatial = static_cast<int>(between(network ? 2 : 1, 3));
     const std::int64_t largest = spatial == 1 ? 60 : (spatial == 2 ? 13 : 6);
     Ints x{chance(30) ? 0 : between(1, 3), chance(30) ? 0 : between(1, 4)};
-    if (nhwc) x[1] = 16;
+    if (nhwc || (network && chance(3))) x[1] = 16;
     Ints y = x;
     Ints window, stride, start, end, dilation;
     double taps = 1;

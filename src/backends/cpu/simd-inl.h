@@ -27,6 +27,10 @@
 #undef BP_HAS_F16
 #define BP_HAS_F16 (HWY_TARGET == HWY_AVX2 || HWY_TARGET == HWY_AVX3 || HWY_ARCH_ARM_A64)
 
+// Whether vectors have a size that the compiler knows and more than one lane: then there are arrays of them.
+#undef BP_IS_FIXED
+#define BP_IS_FIXED (!HWY_HAVE_SCALABLE && HWY_TARGET != HWY_SCALAR)
+
 HWY_BEFORE_NAMESPACE();
 namespace bp::cpu::HWY_NAMESPACE {
 
@@ -175,6 +179,52 @@ template <class T, class D, class V>
 HWY_INLINE void stream(D d, V v, T* p) {
   const hn::Rebind<Stored<T>, D> narrow_d;
   hn::Stream(narrowed<T>(d, v), narrow_d, reinterpret_cast<Stored<T>*>(p));
+}
+
+// ---- Two vectors at once ---------------------------------------------------------------------------------
+
+// The lanes in which a or b, vectors of f32, is a NaN.
+template <class D, class V>
+HWY_INLINE hn::Mask<D> either_is_nan([[maybe_unused]] D d, V a, V b) {
+#if HWY_TARGET == HWY_AVX3
+  return hn::Mask<D>{_mm512_cmp_ps_mask(a.raw, b.raw, _CMP_UNORD_Q)};
+#elif HWY_TARGET == HWY_AVX2
+  return hn::Mask<D>{_mm256_cmp_ps(a.raw, b.raw, _CMP_UNORD_Q)};
+#else
+  return hn::Or(hn::IsNaN(a), hn::IsNaN(b));
+#endif
+}
+
+// Vectors of f32, a[0] b[0] a[1] b[1] ...: the first vector of it, and the second.
+template <class D, class V>
+HWY_INLINE V interleave_lower(D d, V a, V b) {
+#if HWY_TARGET == HWY_AVX3
+  const __m512i order = _mm512_setr_epi32(0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23);
+  return V{_mm512_permutex2var_ps(a.raw, order, b.raw)};
+#elif HWY_TARGET == HWY_AVX2
+  return hn::ConcatLowerLower(d, hn::InterleaveUpper(d, a, b), hn::InterleaveLower(d, a, b));
+#elif BP_IS_FIXED && HWY_MAX_BYTES == 16
+  return hn::InterleaveLower(d, a, b);
+#else
+  HWY_ALIGN hn::TFromD<D> pairs[2 * hn::MaxLanes(D())];
+  hn::StoreInterleaved2(a, b, d, pairs);
+  return hn::Load(d, pairs);
+#endif
+}
+template <class D, class V>
+HWY_INLINE V interleave_upper(D d, V a, V b) {
+#if HWY_TARGET == HWY_AVX3
+  const __m512i order = _mm512_setr_epi32(8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31);
+  return V{_mm512_permutex2var_ps(a.raw, order, b.raw)};
+#elif HWY_TARGET == HWY_AVX2
+  return hn::ConcatUpperUpper(d, hn::InterleaveUpper(d, a, b), hn::InterleaveLower(d, a, b));
+#elif BP_IS_FIXED && HWY_MAX_BYTES == 16
+  return hn::InterleaveUpper(d, a, b);
+#else
+  HWY_ALIGN hn::TFromD<D> pairs[2 * hn::MaxLanes(D())];
+  hn::StoreInterleaved2(a, b, d, pairs);
+  return hn::Load(d, pairs + lanes(d));
+#endif
 }
 
 // ---- Tails -----------------------------------------------------------------------------------------------

@@ -18,9 +18,11 @@
 namespace bp::cpu {
 
 // A tensor of a plan, and how far beyond a run of it one may read: to its end where it has no gaps, else not at all.
+// (In scratch memory there may be room before its first element, too.)
 struct PoolTensor {
   Tensor view{};
   std::int64_t end = -1;
+  std::int64_t room_before = 0;
 
   PoolTensor() = default;
   explicit PoolTensor(const Tensor& tensor);
@@ -47,7 +49,7 @@ struct PoolCut {
   std::int64_t rows = 1;  // D * H
   std::int64_t rows_in_block = 1;
   std::int64_t row_blocks = 1;
-  std::int64_t batch = 1;
+  std::int64_t batch = 0;
 
   [[nodiscard]] std::int64_t items() const { return batch * groups * column_blocks * row_blocks; }
 };
@@ -84,6 +86,7 @@ struct PoolSetup {
 
   // The lanes of a scratch row, room for a vector beyond its end included.
   [[nodiscard]] std::int64_t row_lanes() const;
+  [[nodiscard]] std::int64_t items() const { return cut.items(); }
 };
 
 // A tap number that stays negative whatever row's number is added to it.
@@ -147,6 +150,9 @@ struct PoolGradSetup : PoolSetup {
   PoolReaches planes{}, rows{};
   bool scatters = false;                   // each dy seeks its place, instead of each place its dy
   std::vector<std::int64_t> tap_offset{};  // by a tap's number: lanes from a window's first tap, in a block
+
+  // Whether some windows have no tap, so that no kernel reads whether they have a winner nevertheless.
+  [[nodiscard]] bool has_unread_winners() const { return stored.kind != WinnersKind::none && taps.lacks_windows; }
 };
 
 struct PoolForwardSetup : PoolSetup {

@@ -5,23 +5,9 @@
 #include <hwy/foreach_target.h>  // IWYU pragma: keep
 
 #include "backends/cpu/dispatch.h"
+#include "ops/max_pool/cpu_kernel.h"
 #include "ops/max_pool/cpu_rows-inl.h"
 #include "ops/max_pool/winners.h"
-
-#ifndef BP_OPS_MAX_POOL_CPU_FORWARD_ONCE
-#define BP_OPS_MAX_POOL_CPU_FORWARD_ONCE
-namespace bp::cpu {
-
-// One part of a run, as PoolGradPart is.
-struct PoolForwardPart {
-  const PoolForwardSetup* setup;
-  const Bindings* bindings;
-  std::int64_t first, last;
-  std::byte* scratch;
-};
-
-}  // namespace bp::cpu
-#endif
 
 HWY_BEFORE_NAMESPACE();
 namespace bp::cpu::HWY_NAMESPACE {
@@ -50,7 +36,7 @@ class ForwardRows {
     }
   };
 
-  ForwardRows(const PoolForwardPart& part, const Layout& layout)
+  ForwardRows(const PoolPart<PoolForwardSetup>& part, const Layout& layout)
       : s_(*part.setup),
         layout_(layout),
         y_data_(part.bindings->output<T>(0)),
@@ -178,7 +164,7 @@ class ForwardRows {
   std::int64_t n_ = 0, plane_ = 0, planes_ = 0, column_ = 0, columns_ = 0;
 };
 
-std::size_t RunPoolForward(const PoolForwardPart& part) {
+std::size_t RunPoolForward(const PoolPart<PoolForwardSetup>& part) {
   std::size_t bytes = 0;
   visit(MaxPool::Types{}, part.setup->y.view.dtype, [&]<class T>() {
     const typename ForwardRows<T>::Layout layout(*part.setup);
@@ -196,38 +182,10 @@ namespace bp::cpu {
 
 HWY_EXPORT(RunPoolForward);
 
-namespace {
-
-class PoolForwardKernel final : public Kernel {
- public:
-  PoolForwardKernel(std::shared_ptr<const MaxPoolPlan> plan, const Settings& settings)
-      : plan_(std::move(plan)), team_(settings) {
-    if (plan_->y.empty()) return;
-    setup_ = make_setup(*plan_);
-    slot_bytes_ = BP_DISPATCH(RunPoolForward)({&setup_, nullptr, 0, 0, nullptr});
-  }
-
-  [[nodiscard]] std::size_t workspace_bytes() const override { return team_workspace(team_, slot_bytes_); }
-
-  void run(const Bindings& bindings) const override {
-    if (plan_->y.empty()) return;
-    const TeamScratch scratch(bindings.workspace, slot_bytes_);
-    team_.run_items(setup_.cut.items(), setup_.bytes, [&](std::int64_t first, std::int64_t last, int slot) {
-      BP_DISPATCH(RunPoolForward)({&setup_, &bindings, first, last, scratch.slot(slot)});
-    });
-  }
-
- private:
-  std::shared_ptr<const MaxPoolPlan> plan_;
-  Team team_;
-  PoolForwardSetup setup_;
-  std::size_t slot_bytes_ = 0;
-};
-
-}  // namespace
-
 std::unique_ptr<Kernel> make_max_pool(std::shared_ptr<const MaxPoolPlan> plan, const Settings& settings) {
-  return std::make_unique<PoolForwardKernel>(std::move(plan), settings);
+  PoolForwardSetup setup;
+  if (!plan->y.empty()) setup = make_setup(*plan);
+  return make_pool_kernel(std::move(plan), settings, std::move(setup), BP_DISPATCH(RunPoolForward));
 }
 
 }  // namespace bp::cpu

@@ -9,27 +9,9 @@
 #include <hwy/foreach_target.h>  // IWYU pragma: keep
 
 #include "backends/cpu/dispatch.h"
+#include "ops/max_pool/cpu_kernel.h"
 #include "ops/max_pool/cpu_rows-inl.h"
 #include "ops/max_pool/cpu_winners-inl.h"
-
-#include <atomic>
-
-#ifndef BP_OPS_MAX_POOL_CPU_GRAD_ONCE
-#define BP_OPS_MAX_POOL_CPU_GRAD_ONCE
-namespace bp::cpu {
-
-// One part of a run: items [first, last) with a slot's scratch memory. `wrong` is set when a stored winner is no tap of
-// its window. Without a scratch address nothing is run, and the bytes that a slot needs are returned.
-struct PoolGradPart {
-  const PoolGradSetup* setup;
-  const Bindings* bindings;
-  std::int64_t first, last;
-  std::byte* scratch;
-  bool* wrong;
-};
-
-}  // namespace bp::cpu
-#endif
 
 HWY_BEFORE_NAMESPACE();
 namespace bp::cpu::HWY_NAMESPACE {
@@ -225,7 +207,7 @@ class GradRows {
     }
   };
 
-  GradRows(const PoolGradPart& part, const Layout& layout)
+  GradRows(const PoolPart<PoolGradSetup>& part, const Layout& layout)
       : s_(*part.setup),
         layout_(layout),
         dy_data_(part.bindings->input<T>(1)),
@@ -603,7 +585,7 @@ class GradRows {
   std::int64_t first_phase_ = 0, first_window_ = 0, existing_begin_ = 0, existing_end_ = 0;
 };
 
-std::size_t RunPoolGrad(const PoolGradPart& part) {
+std::size_t RunPoolGrad(const PoolPart<PoolGradSetup>& part) {
   std::size_t bytes = 0;
   visit(MaxPoolGrad::Types{}, part.setup->dx.view.dtype, [&]<class T>() {
     const auto run = [&]<class W>() {
@@ -628,43 +610,10 @@ namespace bp::cpu {
 
 HWY_EXPORT(RunPoolGrad);
 
-namespace {
-
-class PoolGradKernel final : public Kernel {
- public:
-  PoolGradKernel(std::shared_ptr<const MaxPoolGradPlan> plan, const Settings& settings)
-      : plan_(std::move(plan)), team_(settings) {
-    if (plan_->dx.empty()) return;
-    setup_ = make_setup(*plan_);
-    slot_bytes_ = BP_DISPATCH(RunPoolGrad)({&setup_, nullptr, 0, 0, nullptr, nullptr});
-  }
-
-  [[nodiscard]] std::size_t workspace_bytes() const override { return team_workspace(team_, slot_bytes_); }
-
-  void run(const Bindings& bindings) const override {
-    if (plan_->dx.empty()) return;
-    const TeamScratch scratch(bindings.workspace, slot_bytes_);
-    std::atomic<bool> wrong{false};
-    team_.run_items(setup_.cut.items(), setup_.bytes, [&](std::int64_t first, std::int64_t last, int slot) {
-      bool wrong_here = false;
-      BP_DISPATCH(RunPoolGrad)({&setup_, &bindings, first, last, scratch.slot(slot), &wrong_here});
-      if (wrong_here) wrong = true;
-    });
-    const bool has_unread_windows = setup_.stored.kind != WinnersKind::none && setup_.taps.lacks_windows;
-    if (wrong || has_unread_windows) reference::report_wrong_winners(*plan_, bindings);
-  }
-
- private:
-  std::shared_ptr<const MaxPoolGradPlan> plan_;
-  Team team_;
-  PoolGradSetup setup_;
-  std::size_t slot_bytes_ = 0;
-};
-
-}  // namespace
-
 std::unique_ptr<Kernel> make_max_pool_grad(std::shared_ptr<const MaxPoolGradPlan> plan, const Settings& settings) {
-  return std::make_unique<PoolGradKernel>(std::move(plan), settings);
+  PoolGradSetup setup;
+  if (!plan->dx.empty()) setup = make_setup(*plan);
+  return make_pool_kernel(std::move(plan), settings, std::move(setup), BP_DISPATCH(RunPoolGrad));
 }
 
 }  // namespace bp::cpu

@@ -9,27 +9,13 @@
 #include "ops/max_pool/cpu_tile_search-inl.h"
 #include "ops/max_pool/winners.h"
 
-#ifndef BP_OPS_MAX_POOL_CPU_TILE_FORWARD_ONCE
-#define BP_OPS_MAX_POOL_CPU_TILE_FORWARD_ONCE
-namespace bp::cpu {
-
-// One part of a run, as PoolGradTilesPart is.
-struct PoolForwardTilesPart {
-  const PoolForwardTiles* tiles;
-  const Bindings* bindings;
-  std::int64_t first, last;
-  std::byte* scratch;
-};
-
-}  // namespace bp::cpu
-#endif
-
 HWY_BEFORE_NAMESPACE();
 namespace bp::cpu::HWY_NAMESPACE {
 
 template <class T, int kWindow, int kStride>
 class ForwardTiles {
   using Search = TileSearch<T, kWindow, kStride>;
+  using Found = typename Search::Found;
 
  public:
   struct Layout {
@@ -46,8 +32,8 @@ class ForwardTiles {
     }
   };
 
-  ForwardTiles(const PoolForwardTilesPart& part, const Layout& layout)
-      : t_(*part.tiles),
+  ForwardTiles(const PoolPart<PoolForwardTiles>& part, const Layout& layout)
+      : t_(*part.setup),
         x_data_(part.bindings->input<T>(0)),
         y_data_(part.bindings->output<T>(0)),
         stored_(part.bindings->outputs[1]),
@@ -67,8 +53,10 @@ class ForwardTiles {
       const std::int64_t row = item.row_block * t_.rows_in_block;
       const std::int64_t end = std::min(row + t_.rows_in_block, t_.rows);
       bool has_nan = false;
-      for (std::int64_t o = row; o < end; ++o) {
-        has_nan |= search_.find(o, taps_ + (o - row) * length(), values_ + (o - row) * length());
+      for (std::int64_t o = row; o < end; o += search_.rows_at_once()) {
+        has_nan |= search_.find(o, std::min(search_.rows_at_once(), end - o), [&](std::int64_t r) {
+          return Found{taps_ + (o + r - row) * length(), values_ + (o + r - row) * length()};
+        });
       }
       each_run(t_.y, row, end, [&](std::int64_t at, std::int64_t n, std::int64_t from) {
         export_run(values_ + from, y_data_ + at, 1, n, t_.past_cache);
@@ -142,11 +130,11 @@ class ForwardTiles {
   std::int64_t n_ = 0, c_ = 0, od_ = 0;
 };
 
-std::size_t RunPoolForwardTiles(const PoolForwardTilesPart& part) {
+std::size_t RunPoolForwardTiles(const PoolPart<PoolForwardTiles>& part) {
   std::size_t bytes = 0;
-  visit_tiles(part.tiles->shape, part.tiles->y.view.dtype, [&]<class T, int kWindow, int kStride>() {
+  visit_tiles(part.setup->shape, part.setup->y.view.dtype, [&]<class T, int kWindow, int kStride>() {
     using Tiles = ForwardTiles<T, kWindow, kStride>;
-    const typename Tiles::Layout layout(*part.tiles);
+    const typename Tiles::Layout layout(*part.setup);
     bytes = layout.bytes;
     if (part.scratch != nullptr) Tiles(part, layout).run(part.first, part.last);
   });
@@ -161,34 +149,9 @@ namespace bp::cpu {
 
 HWY_EXPORT(RunPoolForwardTiles);
 
-namespace {
-
-class PoolForwardTilesKernel final : public Kernel {
- public:
-  PoolForwardTilesKernel(const MaxPoolPlan& plan, const Settings& settings)
-      : team_(settings), tiles_(make_tiles(plan)) {
-    slot_bytes_ = BP_DISPATCH(RunPoolForwardTiles)({&tiles_, nullptr, 0, 0, nullptr});
-  }
-
-  [[nodiscard]] std::size_t workspace_bytes() const override { return team_workspace(team_, slot_bytes_); }
-
-  void run(const Bindings& bindings) const override {
-    const TeamScratch scratch(bindings.workspace, slot_bytes_);
-    team_.run_items(tiles_.items(), tiles_.bytes, [&](std::int64_t first, std::int64_t last, int slot) {
-      BP_DISPATCH(RunPoolForwardTiles)({&tiles_, &bindings, first, last, scratch.slot(slot)});
-    });
-  }
-
- private:
-  Team team_;
-  PoolForwardTiles tiles_;
-  std::size_t slot_bytes_ = 0;
-};
-
-}  // namespace
-
 std::unique_ptr<Kernel> make_max_pool_tiles(std::shared_ptr<const MaxPoolPlan> plan, const Settings& settings) {
-  return std::make_unique<PoolForwardTilesKernel>(*plan, settings);
+  PoolForwardTiles tiles = make_tiles(*plan);
+  return make_pool_kernel(std::move(plan), settings, std::move(tiles), BP_DISPATCH(RunPoolForwardTiles));
 }
 
 }  // namespace bp::cpu

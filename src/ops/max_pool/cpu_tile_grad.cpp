@@ -1,15 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // The gradient of max pooling for windows known to the compiler.
 //
-// Small windows, tile by tile. A tile is a few rows of dx that the same rows of windows reach. An element
+// A tile is a few rows of dx that the same rows of windows reach. An element
 // of dx is the sum over the windows that reach it, in ascending order, of dy where the winner is that element; which
 // windows those are is known to the compiler. dy and stored winners are read where they lie, beyond the ends of their
 // rows too, where something else stands: a row of marks, the same for all, turns what is no window into one without a
 // winner. (A copy of the winners, padded, is a trap: loads that cross two stores wait for both to leave the queue, and
 // there they stand behind non-temporal stores, which leave it at the speed of memory.)
-//
-// Windows of 5 x 5 would be 25 questions for each element, so there each dy is added to its winner's sum, window after
-// window, in scratch memory that holds a block of rows and all rows that its windows reach.
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "ops/max_pool/cpu_tile_grad.cpp"
 #include <hwy/foreach_target.h>  // IWYU pragma: keep
@@ -18,25 +15,7 @@
 #include "ops/max_pool/cpu_tile_search-inl.h"
 #include "ops/max_pool/cpu_winners-inl.h"
 
-#include <atomic>
 #include <bit>
-
-#ifndef BP_OPS_MAX_POOL_CPU_TILE_GRAD_ONCE
-#define BP_OPS_MAX_POOL_CPU_TILE_GRAD_ONCE
-namespace bp::cpu {
-
-// One part of a run: items [first, last) with a slot's scratch memory. `wrong` is set when a stored winner is no tap of
-// its window. Without a scratch address nothing is run, and the bytes that a slot needs are returned.
-struct PoolGradTilesPart {
-  const PoolGradTiles* tiles;
-  const Bindings* bindings;
-  std::int64_t first, last;
-  std::byte* scratch;
-  bool* wrong;
-};
-
-}  // namespace bp::cpu
-#endif
 
 HWY_BEFORE_NAMESPACE();
 namespace bp::cpu::HWY_NAMESPACE {
@@ -77,8 +56,9 @@ template <class T, int kWindow, int kStride>
 class GradTiles {
   using D = TileLanes;
   using V = hn::Vec<D>;
-  static constexpr bool kScatters = kWindow > 3;
-  static constexpr int kHeight = 2;                                                 // rows of dx in a tile
+  using Search = TileSearch<T, kWindow, kStride>;
+  using Found = typename Search::Found;
+  static constexpr int kHeight = kStride == 1 ? 4 : 2;                              // rows of dx in a tile
   static constexpr int kRows = kStride == 1 ? kWindow + kHeight - 1 : kWindow - 1;  // rows of windows for it
   static constexpr int kFirstShift = -((kWindow - 1) / kStride);                    // of windows along W
   static constexpr int kShifts = kStride == 1 ? kWindow : 3;
@@ -90,11 +70,12 @@ class GradTiles {
     std::int64_t right = 0;  // lanes from there on
     std::size_t outside, none, winners, dy, block, trash, bytes;
     std::int64_t block_lanes = 0;
-    typename TileSearch<T, kWindow, kStride>::Layout search{};
+    typename Search::Layout search{};
 
     explicit Layout(const PoolGradTiles& t) {
       const PoolAxis &h = t.g.axes[1], &w = t.g.axes[2];
-      const std::int64_t rows = ceil_div(t.rows_in_block, kStride) + kRows * h.dilation;
+      const std::int64_t sought = kHeight * h.dilation;  // at once, at most
+      const std::int64_t rows = ceil_div(t.rows_in_block, kStride) + kRows * h.dilation + sought;
       ring = static_cast<std::int64_t>(std::bit_ceil(static_cast<std::uint64_t>(rows)));
       left = -kFirstShift * w.dilation * t.unit;
       const std::int64_t columns = ceil_div(w.input, kStride) + w.start_padding / kStride + 2;
@@ -104,7 +85,7 @@ class GradTiles {
       none = scratch.reserve(left + right, 1);
       winners = scratch.reserve(ring * (left + right), 1);
       dy = scratch.reserve(ring * (left + right), sizeof(T));
-      block_lanes = (t.rows_in_block + (kScatters ? 2 * (h.extent() - 1) : 0)) * w.input * t.unit + 4 * kSlack;
+      block_lanes = t.rows_in_block * w.input * t.unit + kSlack;
       std::int64_t planes = 1;
       for (const PoolPlanes& group : t.groups) planes = std::max(planes, group.count);
       block = scratch.reserve(planes * block_lanes, sizeof(float));
@@ -114,8 +95,8 @@ class GradTiles {
     }
   };
 
-  GradTiles(const PoolGradTilesPart& part, const Layout& layout)
-      : t_(*part.tiles),
+  GradTiles(const PoolPart<PoolGradTiles>& part, const Layout& layout)
+      : t_(*part.setup),
         layout_(layout),
         dy_data_(part.bindings->input<T>(1)),
         dx_data_(part.bindings->output<T>(0)),
@@ -140,9 +121,7 @@ class GradTiles {
       block_row_ = std::max<std::int64_t>(row, 0);
       const std::int64_t end = std::min(row + t_.rows_in_block, t_.rows);
       if (group_.window >= 0) read_rows(first_window(row + t_.rows_in_block) + (kRows - 1) * axis_h().dilation);
-      if constexpr (kScatters) {
-        scatter_block(block_row_, end);
-      } else if constexpr (kStride == 1) {
+      if constexpr (kStride == 1) {
         const std::int64_t dilation = axis_h().dilation;
         for (std::int64_t r = row; r < end; r += kHeight * dilation) {
           for (std::int64_t j = 0; j < dilation; ++j) make_tile(r + j, end, dilation);
@@ -176,7 +155,7 @@ class GradTiles {
       const std::int64_t room = tensor.end - plane - layout_.right;
       rows = {.plane = plane, .step = s[3], .first = 0, .end = 0};
       if (tensor.end < 0 || s[3] <= 0 || room < 0) return;
-      rows.first = plane >= layout_.left ? 0 : ceil_div(layout_.left - plane, s[3]);
+      rows.first = std::max<std::int64_t>(ceil_div(layout_.left - plane - tensor.room_before, s[3]), 0);
       rows.end = std::min(room / s[3] + 1, axis_h().output);
     };
     place(t_.dy, dy_rows_);
@@ -195,7 +174,6 @@ class GradTiles {
 
   // Sums go to dx at once where its rows are whole vectors; past the cache, also aligned ones.
   [[nodiscard]] Way choose_way() const {
-    if (kScatters) return Way::block;
     const std::int64_t columns = axis_w().input * t_.unit;
     if (columns % lanes(D()) != 0) return Way::block;
     if (!t_.past_cache) return Way::store;
@@ -220,11 +198,15 @@ class GradTiles {
     [[nodiscard]] bool are_in_place(std::int64_t o) const { return o >= first && o < end; }
   };
 
+  [[nodiscard]] std::int64_t ring_at(std::int64_t o) const {
+    return (o & (layout_.ring - 1)) * (layout_.left + layout_.right);
+  }
+
   // Row o from its first window on; where there is none, windows without winners.
   HWY_INLINE Row row_of(std::int64_t o) const {
     if (o >= first_in_place_ && o < end_in_place_) return row_in_place(o);
     if (o < 0 || o >= next_) return {none_, dy_};
-    const std::int64_t at = (o & (layout_.ring - 1)) * (layout_.left + layout_.right);
+    const std::int64_t at = ring_at(o);
     return {winners_ + at, dy_rows_.are_in_place(o) ? dy_data_ + dy_rows_.plane + o * dy_rows_.step : dy_ + at};
   }
   HWY_INLINE Row row_in_place(std::int64_t o) const {
@@ -241,24 +223,22 @@ class GradTiles {
         const std::int64_t last = std::min(end, end_in_place_);
         const RowPlace place{n_, c_, group_.window, next_, 0, axis_w().output};
         const std::uint8_t* rows = stored_.bytes() + winners_rows_.plane + next_ * winners_rows_.step;
-        if (stored_.check(place, last - next_, rows, winners_rows_.step) || !kScatters) {
-          next_ = last;
-          continue;
-        }
-        end_in_place_ = next_;  // a wrong winner may lie outside of the block: from here on copies without any
+        stored_.check(place, last - next_, rows, winners_rows_.step);
+        next_ = last;
+        continue;
       }
-      const std::int64_t at = (next_ & (layout_.ring - 1)) * (layout_.left + layout_.right);
-      const RowPlace place{n_, c_, group_.window, next_, 0, axis_w().output};
+      std::int64_t count = 1;
       if (t_.stored.kind == WinnersKind::none) {
-        search_.find(next_, winners_ + at, nullptr);
+        count = std::min(search_.rows_at_once(), axis_h().output - next_);
+        search_.find(next_, count, [&](std::int64_t r) { return Found{winners_ + ring_at(next_ + r), nullptr}; });
       } else {
-        stored_.read(place, winners_ + at);
+        stored_.read({n_, c_, group_.window, next_, 0, axis_w().output}, winners_ + ring_at(next_));
       }
-      if (!dy_rows_.are_in_place(next_)) {
-        std::memcpy(dy_ + at, dy_data_ + dy_rows_.plane + next_ * dy_rows_.step,
+      for (const std::int64_t last = next_ + count; next_ < last; ++next_) {
+        if (dy_rows_.are_in_place(next_)) continue;
+        std::memcpy(dy_ + ring_at(next_), dy_data_ + dy_rows_.plane + next_ * dy_rows_.step,
                     static_cast<std::size_t>(n) * sizeof(T));
       }
-      ++next_;
     }
   }
 
@@ -268,7 +248,7 @@ class GradTiles {
   // window `shift` further on; -1: none.
   static constexpr int row_tap(int row, int out) {
     const int tap = kStride == 1 ? kWindow - 1 - (row - out) : kWindow - 2 + out - 2 * row;
-    return tap < kWindow ? tap : -1;
+    return tap >= 0 && tap < kWindow ? tap : -1;
   }
   template <int kPhase>
   static constexpr int column_tap(int shift, int out) {
@@ -350,6 +330,8 @@ class GradTiles {
     } else {
       put<kWay>(targets, 0, at, a);
       put<kWay>(targets, 1, at, b);
+      put<kWay>(targets, 2, at, c);
+      put<kWay>(targets, 3, at, e);
     }
   }
 
@@ -429,86 +411,12 @@ class GradTiles {
     }
   }
 
-  // ---- Each dy seeks its place
-
-  // Rows [row, end) of every plane, and behind and before them those that their windows reach as well.
-  void scatter_block(std::int64_t row, std::int64_t end) {
-    const PoolAxis &h = axis_h(), &w = axis_w();
-    const std::int64_t length = w.input * t_.unit;
-    const std::int64_t n = w.output * t_.unit;
-    const std::int64_t first = std::max<std::int64_t>(row + h.start_padding - halo(), 0);
-    const std::int64_t last = std::min(end + h.start_padding, h.output);
-    for (std::int64_t plane = 0; plane < group_.count; ++plane) {
-      float* block = block_ + plane * layout_.block_lanes;
-      std::memset(block, 0, static_cast<std::size_t>((end - row + 2 * halo()) * length) * sizeof(float));
-      if (group_.window < 0) continue;
-      const auto first_tap = static_cast<std::int32_t>((group_.tap + plane) * kWindow * kWindow);
-      // Where tap 0 of a row's first window would be.
-      const auto sums_of = [&](std::int64_t o) {
-        return block + (h.position(o, 0) - row + halo()) * length - w.start_padding * t_.unit;
-      };
-      float* trash = block + layout_.block_lanes - kSlack;
-      const bool is_one_run = first >= first_in_place_ && last <= end_in_place_ && n == length && dy_rows_.step == n &&
-                              winners_rows_.step == n;
-      if (is_one_run) {
-        scatter(row_in_place(first), (last - first) * n, first_tap, sums_of(first), trash);
-      } else {
-        for (std::int64_t o = first; o < last; ++o) scatter(row_of(o), n, first_tap, sums_of(o), trash);
-      }
-    }
-  }
-  [[nodiscard]] std::int64_t halo() const { return axis_h().extent() - 1; }
-
-  // n windows side by side, those of whose winners that are no tap of this plane into the trash.
-  HWY_INLINE void scatter(const Row& windows, std::int64_t n, std::int32_t first_tap, float* sums, float* trash) const {
-    const D d;
-    const hn::RebindToSigned<D> di;
-    const hn::Rebind<std::uint8_t, D> bytes;
-    const PoolAxis &h = axis_h(), &w = axis_w();
-    // Tap t is t times a column's step away, and as much more for each row as a row is longer than its taps.
-    const auto column = static_cast<std::int32_t>(w.dilation * t_.unit);
-    const auto row = static_cast<std::int32_t>(h.dilation * w.input * t_.unit) - kWindow * column;
-    constexpr std::int64_t kChunk = 256;
-    alignas(64) std::int32_t to[kChunk + 64];
-    alignas(64) float wide[kChunk + 64];
-    const auto rest = hn::Set(di, static_cast<std::int32_t>(trash - sums));
-    for (std::int64_t first = 0; first < n; first += kChunk) {
-      const std::int64_t count = std::min(kChunk, n - first);
-      for (std::int64_t i = 0; i < count; i += lanes(d)) {
-        const auto tap =
-            hn::Sub(hn::PromoteTo(di, hn::LoadU(bytes, windows.winners + first + i)), hn::Set(di, first_tap));
-        // tap / 5 for taps below 25. (Others, negative ones too, are not used.)
-        static_assert(kWindow == 5 || !kScatters);
-        const auto tap_row = hn::ShiftRight<8>(hn::Mul(tap, hn::Set(di, 52)));
-        const auto offset = hn::Add(hn::Mul(tap, hn::Set(di, column)), hn::Mul(tap_row, hn::Set(di, row)));
-        const auto there = hn::Add(offset, hn::Iota(di, static_cast<std::int32_t>(first + i)));
-        const auto is_tap = hn::And(hn::Gt(tap, hn::Set(di, -1)), hn::Lt(tap, hn::Set(di, kWindow * kWindow)));
-        hn::StoreU(hn::IfThenElse(is_tap, there, rest), di, to + i);
-        if constexpr (!std::is_same_v<T, float>) hn::StoreU(load(d, windows.dy + first + i), d, wide + i);
-      }
-      const float* dy = nullptr;
-      if constexpr (std::is_same_v<T, float>) {
-        dy = windows.dy + first;
-      } else {
-        dy = wide;
-      }
-      std::int64_t i = 0;
-      for (; i + 4 <= count; i += 4) {
-        sums[to[i]] += dy[i];
-        sums[to[i + 1]] += dy[i + 1];
-        sums[to[i + 2]] += dy[i + 2];
-        sums[to[i + 3]] += dy[i + 3];
-      }
-      for (; i < count; ++i) sums[to[i]] += dy[i];
-    }
-  }
-
   // Rows [block_row_, end) of every plane.
   void export_block(std::int64_t end) const {
     const Dims& s = t_.dx.view.strides;
     const std::int64_t n = axis_w().input * t_.unit;
     for (std::int64_t plane = 0; plane < group_.count; ++plane) {
-      const float* from = block_ + plane * layout_.block_lanes + (kScatters ? halo() * n : 0);
+      const float* from = block_ + plane * layout_.block_lanes;
       T* to = dx_plane_ + plane * s[2] + block_row_ * s[3];
       if (s[3] == n) {
         export_run(from, to, 1, (end - block_row_) * n, t_.past_cache);
@@ -525,7 +433,7 @@ class GradTiles {
   const T* dy_data_;
   T* dx_data_;
   StoredWinners<std::uint8_t> stored_;
-  TileSearch<T, kWindow, kStride> search_;
+  Search search_;
   std::uint8_t *outside_, *none_, *winners_;
   T* dy_;
   float* block_;
@@ -538,11 +446,11 @@ class GradTiles {
   std::int64_t first_in_place_ = 0, end_in_place_ = 0;
 };
 
-std::size_t RunPoolGradTiles(const PoolGradTilesPart& part) {
+std::size_t RunPoolGradTiles(const PoolPart<PoolGradTiles>& part) {
   std::size_t bytes = 0;
-  visit_tiles(part.tiles->shape, part.tiles->dx.view.dtype, [&]<class T, int kWindow, int kStride>() {
+  visit_tiles(part.setup->shape, part.setup->dx.view.dtype, [&]<class T, int kWindow, int kStride>() {
     using Tiles = GradTiles<T, kWindow, kStride>;
-    const typename Tiles::Layout layout(*part.tiles);
+    const typename Tiles::Layout layout(*part.setup);
     bytes = layout.bytes;
     if (part.scratch != nullptr) Tiles(part, layout).run(part.first, part.last);
   });
@@ -557,40 +465,12 @@ namespace bp::cpu {
 
 HWY_EXPORT(RunPoolGradTiles);
 
-namespace {
-
-class PoolGradTilesKernel final : public Kernel {
- public:
-  PoolGradTilesKernel(std::shared_ptr<const MaxPoolGradPlan> plan, const Settings& settings)
-      : plan_(std::move(plan)), team_(settings), tiles_(make_tiles(*plan_)) {
-    slot_bytes_ = BP_DISPATCH(RunPoolGradTiles)({&tiles_, nullptr, 0, 0, nullptr, nullptr});
-  }
-
-  [[nodiscard]] std::size_t workspace_bytes() const override { return team_workspace(team_, slot_bytes_); }
-
-  void run(const Bindings& bindings) const override {
-    const TeamScratch scratch(bindings.workspace, slot_bytes_);
-    std::atomic<bool> wrong{false};
-    team_.run_items(tiles_.items(), tiles_.bytes, [&](std::int64_t first, std::int64_t last, int slot) {
-      bool wrong_here = false;
-      BP_DISPATCH(RunPoolGradTiles)({&tiles_, &bindings, first, last, scratch.slot(slot), &wrong_here});
-      if (wrong_here) wrong = true;
-    });
-    if (wrong) reference::report_wrong_winners(*plan_, bindings);
-  }
-
- private:
-  std::shared_ptr<const MaxPoolGradPlan> plan_;
-  Team team_;
-  PoolGradTiles tiles_;
-  std::size_t slot_bytes_ = 0;
-};
-
-}  // namespace
+std::size_t run_tiles(const PoolPart<PoolGradTiles>& part) { return BP_DISPATCH(RunPoolGradTiles)(part); }
 
 std::unique_ptr<Kernel> make_max_pool_grad_tiles(std::shared_ptr<const MaxPoolGradPlan> plan,
                                                  const Settings& settings) {
-  return std::make_unique<PoolGradTilesKernel>(std::move(plan), settings);
+  PoolGradTiles tiles = make_tiles(*plan);
+  return make_pool_kernel(std::move(plan), settings, std::move(tiles), run_tiles);
 }
 
 }  // namespace bp::cpu

@@ -2,11 +2,11 @@
 // The search for winners where the window along W is known to the compiler. Compiled once for each instruction set.
 //
 // Values are compared as f32, which holds every f16 and bf16. A strictly greater one takes over, so the first of equals
-// stays; a search starts with -infinity at the window's first tap that exists, and padding is -infinity. Where a row
-// has a NaN, which is rare, its windows are searched by the rule for NaN as well: the first one takes over and stays.
+// stays. Where a row has a NaN, which is rare, its windows are searched by the rule for NaN as well: the first one
+// takes over and stays.
 //
-// With stride 1 the search is separable: along W once for every row of x, then over the rows of a window, which keeps
-// the leftmost of the topmost. With stride 2 most rows have one window only, and all its taps are searched at once.
+// With stride 1 four rows of windows are sought together in registers: along W once for every row of x that they read,
+// then over the rows of each window. With stride 2 rows have little in common, and all taps are searched at once.
 
 #if defined(BP_OPS_MAX_POOL_CPU_TILE_SEARCH_INL_H) == defined(HWY_TARGET_TOGGLE)
 #ifdef BP_OPS_MAX_POOL_CPU_TILE_SEARCH_INL_H
@@ -25,34 +25,6 @@ namespace bp::cpu::HWY_NAMESPACE {
 
 // Channels innermost come in multiples of 16.
 using TileLanes = hn::CappedTag<float, 16>;
-
-// a[0] b[0] a[1] b[1] ...: the first vector of it, and the second.
-template <class D, class V>
-HWY_INLINE V interleave_lower(D d, V a, V b) {
-#if HWY_TARGET == HWY_AVX3
-  const __m512i order = _mm512_setr_epi32(0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23);
-  return V{_mm512_permutex2var_ps(a.raw, order, b.raw)};
-#elif HWY_TARGET == HWY_AVX2
-  return hn::ConcatLowerLower(d, hn::InterleaveUpper(d, a, b), hn::InterleaveLower(d, a, b));
-#else
-  HWY_ALIGN float pairs[2 * hn::MaxLanes(D())];
-  hn::StoreInterleaved2(a, b, d, pairs);
-  return hn::Load(d, pairs);
-#endif
-}
-template <class D, class V>
-HWY_INLINE V interleave_upper(D d, V a, V b) {
-#if HWY_TARGET == HWY_AVX3
-  const __m512i order = _mm512_setr_epi32(8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31);
-  return V{_mm512_permutex2var_ps(a.raw, order, b.raw)};
-#elif HWY_TARGET == HWY_AVX2
-  return hn::ConcatUpperUpper(d, hn::InterleaveUpper(d, a, b), hn::InterleaveLower(d, a, b));
-#else
-  HWY_ALIGN float pairs[2 * hn::MaxLanes(D())];
-  hn::StoreInterleaved2(a, b, d, pairs);
-  return hn::Load(d, pairs + lanes(d));
-#endif
-}
 
 // Calls f.operator()<T, kWindow, kStride>() for a shape that is cut into tiles.
 template <class F>
@@ -73,27 +45,38 @@ class TileSearch {
   using D = TileLanes;
   using V = hn::Vec<D>;
   using DI = hn::RebindToSigned<D>;
+  using VI = hn::Vec<DI>;
+  using M = hn::Mask<D>;
   static constexpr float kLowest = -std::numeric_limits<float>::infinity();
+  static constexpr int kTogether = kStride == 1 ? 4 : 1;     // rows of windows, a dilation apart, that are one tile
+  static constexpr int kTileRows = kWindow + kTogether - 1;  // rows of x that it reads
 
  public:
+  // The winners of a row of windows, as numbers of taps, and, unless null, their values.
+  struct Found {
+    std::uint8_t* taps;
+    float* values;
+  };
+
   struct Layout {
     std::int64_t ring = 1;   // rows of x that are kept of a plane: row h in slot h mod ring
     std::int64_t pitch = 0;  // lanes of a row in scratch memory
-    std::size_t first = 0, linear = 0, rows = 0, taps = 0, has_nan = 0, sources = 0;
+    std::size_t first = 0, rows = 0, has_nan = 0, sources = 0, spare_taps = 0, spare_values = 0;
 
     Layout() = default;
     Layout(const PoolTiles& t, ScratchLayout& scratch) {
       const PoolAxis &d = t.g.axes[0], &h = t.g.axes[1], &w = t.g.axes[2];
-      ring = static_cast<std::int64_t>(std::bit_ceil(static_cast<std::uint64_t>(h.extent())));
+      const std::int64_t rows_read = h.extent() + kTogether * h.dilation;
+      ring = static_cast<std::int64_t>(std::bit_ceil(static_cast<std::uint64_t>(rows_read)));
       pitch = std::max(w.output + w.extent(), w.start_padding + w.input) * t.unit + 4 * kSlack;
       const std::int64_t slots = d.window * ring;
       const bool planar = t.unit == 1;
       first = scratch.reserve(planar ? w.output + kSlack : 0, sizeof(std::int32_t));
-      linear = scratch.reserve(planar && kStride == 1 ? pitch : 0, sizeof(float));
-      rows = scratch.reserve(kStride == 1 ? slots * pitch : planar ? 2 * slots * pitch : 0, sizeof(float));
-      taps = scratch.reserve(kStride == 1 ? slots * pitch : 0, sizeof(std::int32_t));
+      rows = scratch.reserve(planar ? (kStride == 1 ? 1 : 2) * slots * pitch : 0, sizeof(float));
       has_nan = scratch.reserve(slots, 1);
       sources = scratch.reserve(d.window * h.window, sizeof(Source));
+      spare_taps = scratch.reserve(kStride == 1 ? pitch : 0, 1);
+      spare_values = scratch.reserve(kStride == 1 ? pitch : 0, sizeof(float));
     }
   };
 
@@ -103,21 +86,21 @@ class TileSearch {
         data_(data),
         layout_(layout),
         first_(reinterpret_cast<std::int32_t*>(scratch + layout.first)),
-        linear_(reinterpret_cast<float*>(scratch + layout.linear)),
         rows_(reinterpret_cast<float*>(scratch + layout.rows)),
-        taps_(reinterpret_cast<std::int32_t*>(scratch + layout.taps)),
-        has_nan_(reinterpret_cast<bool*>(scratch + layout.has_nan)),
-        sources_(reinterpret_cast<Source*>(scratch + layout.sources)) {
+        has_nan_(reinterpret_cast<std::uint8_t*>(scratch + layout.has_nan)),
+        sources_(reinterpret_cast<Source*>(scratch + layout.sources)),
+        spare_{reinterpret_cast<std::uint8_t*>(scratch + layout.spare_taps),
+               reinterpret_cast<float*>(scratch + layout.spare_values)} {
     if (layout.pitch == 0) return;  // nothing is sought
     if (t_.unit > 1) return;
     const PoolAxis& w = axis_w();
     for (std::int64_t o = 0; o < w.output; ++o) first_[o] = static_cast<std::int32_t>(w.first_tap(o));
-    const std::int64_t slots = t_.g.axes[0].window * layout.ring;
-    const std::int64_t padded = kStride == 1 ? 1 : 2 * slots;
-    for (std::int64_t i = 0; i < padded; ++i) {
-      std::fill_n((kStride == 1 ? linear_ : rows_) + i * layout.pitch, w.start_padding, kLowest);
-    }
+    const std::int64_t rows = t_.g.axes[0].window * layout.ring * (kStride == 1 ? 1 : 2);
+    for (std::int64_t i = 0; i < rows; ++i) std::fill_n(rows_ + i * layout.pitch, w.start_padding, kLowest);
   }
+
+  // How many rows of windows are sought at once.
+  [[nodiscard]] std::int64_t rows_at_once() const { return kTogether * axis_h().dilation; }
 
   // Another plane of windows, from its row `o` on.
   void start(std::int64_t n, std::int64_t c, std::int64_t od) {
@@ -127,54 +110,28 @@ class TileSearch {
     next_ = -1;
   }
 
-  // The winners of the windows of row o, as numbers of taps, and, unless null, their values. Rows come in ascending
-  // order. Up to a vector beyond the row may be written. Returns whether there may be a NaN among them.
-  template <class Tap>
-  bool find(std::int64_t o, Tap* taps, float* values) {
-    const PoolAxis &d = t_.g.axes[0], &h = t_.g.axes[1];
-    const std::int64_t kd0 = d.first_tap(od_), kd1 = d.end_tap(od_);
-    const std::int64_t kh0 = h.first_tap(o), kh1 = h.end_tap(o);
-    const bool reads_in_place = kStride == 2 && t_.unit > 1;
-    if (!reads_in_place) {
-      if (next_ < 0) next_ = std::max<std::int64_t>(h.position(o, 0), 0);
-      for (const std::int64_t last = h.position(o, kh1 - 1); next_ <= last; ++next_) {
-        for (std::int64_t kd = kd0; kd < kd1; ++kd) read_row(kd, next_);
-      }
-    }
-    int count = 0;
-    bool has_nan = false;
-    for (std::int64_t kd = kd0; kd < kd1; ++kd) {
-      for (std::int64_t kh = kh0; kh < kh1; ++kh) {
-        const std::int64_t p = h.position(o, kh);
-        Source& source = sources_[count++];
-        source.tap = static_cast<std::int32_t>((kd * kWindow + kh) * kWindow);
-        if (reads_in_place) {
-          source.x = row_of_x(kd, p);
-        } else {
-          const std::int64_t s = slot(kd, p);
-          source.row = rows_ + (kStride == 1 ? s : 2 * s) * layout_.pitch;
-          source.taps = taps_ + s * layout_.pitch;
-          has_nan |= has_nan_[s];
-        }
-      }
-    }
+  // Seeks the winners of `count` rows of windows from row o on, at most as many as are sought at once, and puts those
+  // of row o + r where found(r) says. Rows come in ascending order. Up to a vector beyond a row may be written, before
+  // the next one is. Returns whether there may be a NaN among them.
+  template <class F>
+  bool find(std::int64_t o, std::int64_t count, const F& found) {
+    const PoolAxis& h = axis_h();
+    if (!reads_in_place()) read_rows(o, std::min(h.position(o + count - 1, kWindow - 1), h.input - 1));
     if constexpr (kStride == 1) {
-      if (has_nan) {
-        over_rows<true>(count, taps, values);
-      } else {
-        over_rows<false>(count, taps, values);
+      bool has_nan = false;
+      for (std::int64_t j = 0; j < std::min(count, h.dilation); ++j) {
+        Found rows[kTogether];
+        for (int k = 0; k < kTogether; ++k) {
+          const std::int64_t row = j + k * h.dilation;
+          rows[k] = row < count ? found(row) : spare_;
+          if (rows[0].values == nullptr) rows[k].values = nullptr;
+        }
+        has_nan |= find_tile(o + j, rows);
       }
-    } else if (t_.unit == 1) {
-      if (has_nan) {
-        along_lanes<true>(count, taps, values);
-      } else {
-        along_lanes<false>(count, taps, values);
-      }
+      return has_nan;
     } else {
-      has_nan = along_pixels<false>(count, taps, values);
-      if (has_nan) along_pixels<true>(count, taps, values);
+      return find_row(o, found(0));
     }
-    return has_nan;
   }
 
  private:
@@ -182,7 +139,6 @@ class TileSearch {
   struct Source {
     const T* x;
     const float* row;
-    const std::int32_t* taps;
     std::int32_t tap;
   };
 
@@ -197,7 +153,9 @@ class TileSearch {
     const Source& operator[](int r) const { return kCount > 0 ? own[r] : all[r]; }
   };
 
+  [[nodiscard]] const PoolAxis& axis_h() const { return t_.g.axes[1]; }
   [[nodiscard]] const PoolAxis& axis_w() const { return t_.g.axes[2]; }
+  [[nodiscard]] bool reads_in_place() const { return t_.unit > 1; }
   [[nodiscard]] std::int64_t slot(std::int64_t kd, std::int64_t h) const {
     return kd * layout_.ring + (h & (layout_.ring - 1));
   }
@@ -208,26 +166,20 @@ class TileSearch {
 
   // ---- Rows of x
 
-  HWY_NOINLINE void read_row(std::int64_t kd, std::int64_t h) {
-    const std::int64_t s = slot(kd, h);
-    const T* x = row_of_x(kd, h);
-    if constexpr (kStride == 1) {
-      std::int32_t* taps = taps_ + s * layout_.pitch;
-      float* values = rows_ + s * layout_.pitch;
-      sources_[0] = {.x = x, .row = linear_, .taps = nullptr, .tap = 0};
-      if (t_.unit == 1) {
-        has_nan_[s] = import_row(x, linear_);
-        if (has_nan_[s]) {
-          along_lanes<true>(1, taps, values);
+  // All rows of x that windows from row o on read, up to row `last`.
+  HWY_NOINLINE void read_rows(std::int64_t o, std::int64_t last) {
+    const PoolAxis& d = t_.g.axes[0];
+    if (next_ < 0) next_ = std::max<std::int64_t>(axis_h().position(o, 0), 0);
+    for (; next_ <= last; ++next_) {
+      for (std::int64_t kd = d.first_tap(od_); kd < d.end_tap(od_); ++kd) {
+        const std::int64_t s = slot(kd, next_);
+        const T* x = row_of_x(kd, next_);
+        if constexpr (kStride == 1) {
+          has_nan_[s] = import_row(x, rows_ + s * layout_.pitch) ? 1 : 0;
         } else {
-          along_lanes<false>(1, taps, values);
+          has_nan_[s] = import_phases(x, rows_ + 2 * s * layout_.pitch) ? 1 : 0;
         }
-      } else {
-        has_nan_[s] = along_pixels<false>(1, taps, values);
-        if (has_nan_[s]) along_pixels<true>(1, taps, values);
       }
-    } else {
-      has_nan_[s] = import_phases(x, rows_ + 2 * s * layout_.pitch);
     }
   }
 
@@ -240,20 +192,20 @@ class TileSearch {
     float* to = row + w.start_padding;
     const std::int64_t n = w.input;
     const std::int64_t whole = std::min(readable(x), n + lanes(d) - 1) / lanes(d) * lanes(d);
-    auto sum = hn::Zero(d);
+    M nan = hn::IsNaN(hn::Zero(d));
     std::int64_t i = 0;
     for (; i < std::min(n, whole); i += lanes(d)) {
       const V v = load(d, x + i);
-      sum = hn::Or(sum, hn::IfThenElseZero(hn::IsNaN(v), v));
+      nan = hn::Or(nan, hn::IsNaN(v));
       hn::StoreU(v, d, to + i);
     }
     if (i < n) {
       const V v = load_first(d, x + i, n - i);
-      sum = hn::Or(sum, hn::IfThenElseZero(hn::IsNaN(v), v));
+      nan = hn::Or(nan, hn::IsNaN(v));
       hn::StoreU(v, d, to + i);
     }
     pad(to + n, w.output - 1 + w.extent() - (w.start_padding + n));
-    return !hn::AllFalse(d, hn::IsNaN(sum));
+    return !hn::AllFalse(d, nan);
   }
 
   // -infinity from p on, at least one vector of it.
@@ -271,7 +223,7 @@ class TileSearch {
     float* even = row + (p % 2 != 0 ? layout_.pitch : 0) + p / 2;
     float* odd = row + (p % 2 != 0 ? 0 : layout_.pitch) + (p + 1) / 2;
     const std::int64_t limit = readable(x);
-    auto sum = hn::Zero(d);
+    M nan = hn::IsNaN(hn::Zero(d));
     std::int64_t i = 0;
     HWY_ALIGN T rest[2 * hn::MaxLanes(D())] = {};
     for (; i < n; i += 2 * lanes(d)) {
@@ -282,8 +234,7 @@ class TileSearch {
       }
       V a, b;
       load_pairs(d, from, a, b);
-      sum = hn::Or(sum, hn::IfThenElseZero(hn::IsNaN(a), a));
-      sum = hn::Or(sum, hn::IfThenElseZero(hn::IsNaN(b), b));
+      nan = hn::Or(nan, either_is_nan(d, a, b));
       hn::StoreU(a, d, even + i / 2);
       hn::StoreU(b, d, odd + i / 2);
     }
@@ -291,7 +242,7 @@ class TileSearch {
     const std::int64_t behind = (columns - (p + n)) / 2 + 1;
     pad(even + (n + 1) / 2, behind);
     pad(odd + n / 2, behind);
-    return !hn::AllFalse(d, hn::IsNaN(sum));
+    return !hn::AllFalse(d, nan);
   }
 
   static HWY_INLINE void load_pairs(D d, const T* from, V& a, V& b) {
@@ -309,10 +260,10 @@ class TileSearch {
     }
   }
 
-  // ---- The search
+  // ---- One more candidate
 
   template <bool kNan>
-  static HWY_INLINE auto takes_over(V v, V best) {
+  static HWY_INLINE M takes_over(V v, V best) {
     if constexpr (kNan) {
       return hn::Or(hn::Gt(v, best), hn::AndNot(hn::IsNaN(best), hn::IsNaN(v)));
     } else {
@@ -320,156 +271,324 @@ class TileSearch {
     }
   }
 
-  template <bool kNan, class VI>
+  template <bool kNan>
   static HWY_INLINE void take(V v, VI tap_there, V& best, VI& tap) {
-    const auto over = takes_over<kNan>(v, best);
+    const M over = takes_over<kNan>(v, best);
     best = hn::IfThenElse(over, v, best);
     tap = hn::IfThenElse(hn::RebindMask(DI(), over), tap_there, tap);
   }
 
-  template <class Tap, class VI>
-  static HWY_INLINE void put(V best, VI tap, Tap* taps, float* values, std::int64_t i) {
+  static HWY_INLINE void put(V best, VI tap, const Found& found, std::int64_t i) {
     const D d;
     const DI di;
-    hn::StoreU(narrowed<Tap>(di, tap), hn::Rebind<Tap, DI>(), taps + i);
-    if (values != nullptr) hn::StoreU(best, d, values + i);
+    hn::StoreU(narrowed<std::uint8_t>(di, tap), hn::Rebind<std::uint8_t, DI>(), found.taps + i);
+    if (found.values != nullptr) hn::StoreU(best, d, found.values + i);
   }
 
-  // The taps along W of rows in scratch memory.
-  template <bool kNan, class Tap>
-  HWY_INLINE void along_lanes(int count, Tap* taps, float* values) const {
-    if (count == kWindow) {
-      along_lanes<kNan, kWindow>(count, taps, values);
+  // ---- Stride 1: a tile of rows
+  //
+  // Each row of x is searched along W once, and what is found offered to all rows of windows that it is in. Where a row
+  // or column of a window is padding, its nearest one that exists stands in once more, with its own number: an
+  // equal never takes over, so that changes nothing.
+
+  template <class S>
+  struct TileSource {
+    const S* row[kTileRows];
+    std::int32_t tap[kTileRows];  // the first one's number in the tile's first row of windows
+  };
+  struct TileColumns {
+    std::int64_t offset[kWindow];
+    std::int32_t tap[kWindow];
+  };
+
+  bool find_tile(std::int64_t o, const Found (&rows)[kTogether]) {
+    const PoolAxis& h = axis_h();
+    const std::int64_t start = h.position(o, 0);
+    const std::int64_t low = start >= 0 ? 0 : ceil_div(-start, h.dilation);
+    const std::int64_t high = (h.input - 1 - start) / h.dilation;
+    TileSource<T> in_place{};
+    TileSource<float> imported{};
+    bool has_nan = false;
+    for (int r = 0; r < kTileRows; ++r) {
+      const std::int64_t row = std::clamp<std::int64_t>(r, low, high);
+      const std::int64_t p = start + row * h.dilation;
+      const auto tap = static_cast<std::int32_t>(row * kWindow);
+      in_place.row[r] = row_of_x(0, p);
+      imported.row[r] = rows_ + slot(0, p) * layout_.pitch;
+      in_place.tap[r] = imported.tap[r] = tap;
+      if (!reads_in_place()) has_nan |= has_nan_[slot(0, p)] != 0;
+    }
+    if (reads_in_place()) {
+      has_nan = tile_of_pixels<false>(in_place, rows);
+      if (has_nan) tile_of_pixels<true>(in_place, rows);
+    } else if (has_nan) {
+      tile_of_lanes<true>(imported, rows);
     } else {
-      along_lanes<kNan, 0>(count, taps, values);
+      tile_of_lanes<false>(imported, rows);
+    }
+    return has_nan;
+  }
+
+  template <bool kNan>
+  HWY_NOINLINE void tile_of_lanes(const TileSource<float>& in, const Found (&rows)[kTogether]) const {
+    const D d;
+    const TileSource<float> source = in;
+    TileColumns columns;
+    for (int k = 0; k < kWindow; ++k) columns.offset[k] = k * axis_w().dilation, columns.tap[k] = k;
+    const std::int64_t n = axis_w().output;
+    if (n < lanes(d)) return tile_of_few<kNan>(source, columns, rows);
+    M nan = hn::IsNaN(hn::Zero(d));
+    for (std::int64_t j = 0; j < n; j += lanes(d)) {
+      // The last vector overlaps the one before it, so that nothing of another row is overwritten.
+      const std::int64_t i = std::min(j, n - lanes(d));
+      tile_vector<kNan, false>(source, columns, hn::LoadU(DI(), first_ + i), i, rows, i, nan);
     }
   }
-  template <bool kNan, int kCount, class Tap>
-  HWY_INLINE void along_lanes(int count, Tap* taps, float* values) const {
+
+  // Of less than a vector.
+  template <bool kNan>
+  void tile_of_few(const TileSource<float>& source, const TileColumns& columns, const Found (&rows)[kTogether]) const {
+    const D d;
+    constexpr std::size_t kLanes = hn::MaxLanes(D());
+    std::uint8_t taps[kTogether * kLanes];
+    float values[kTogether * kLanes];
+    Found found[kTogether];
+    for (std::size_t k = 0; k < kTogether; ++k) found[k] = {taps + k * kLanes, values + k * kLanes};
+    M nan = hn::IsNaN(hn::Zero(d));
+    tile_vector<kNan, false>(source, columns, hn::LoadU(DI(), first_), 0, found, 0, nan);
+    const auto n = static_cast<std::size_t>(axis_w().output);
+    for (int k = 0; k < kTogether; ++k) {
+      std::memcpy(rows[k].taps, found[k].taps, n);
+      if (rows[k].values != nullptr) std::memcpy(rows[k].values, found[k].values, n * sizeof(float));
+    }
+  }
+
+  template <bool kNan>
+  HWY_NOINLINE bool tile_of_pixels(const TileSource<T>& in, const Found (&rows)[kTogether]) const {
+    const D d;
+    const TileSource<T> source = in;
+    const PoolAxis& w = axis_w();
+    const std::int64_t unit = t_.unit;
+    M nan = hn::IsNaN(hn::Zero(d));
+    TileColumns columns;
+    for (std::int64_t o = 0; o < w.output; ++o) {
+      const std::int64_t k0 = w.first_tap(o), k1 = w.end_tap(o);
+      for (int k = 0; k < kWindow; ++k) {
+        const std::int64_t column = std::clamp<std::int64_t>(k, k0, k1 - 1);
+        columns.offset[k] = column * w.dilation * unit;
+        columns.tap[k] = static_cast<std::int32_t>(column);
+      }
+      const std::int64_t at = w.position(o, 0) * unit;
+      for (std::int64_t c = 0; c < unit; c += lanes(d)) {
+        tile_vector<kNan, !kNan>(source, columns, hn::Set(DI(), columns.tap[0]), at + c, rows, o * unit + c, nan);
+      }
+    }
+    return !hn::AllFalse(d, nan);
+  }
+
+  // (Vectors by name: there are no arrays of scalable ones.)
+  template <bool kNan, bool kWatch, class S>
+  static HWY_INLINE void tile_vector(const TileSource<S>& source, const TileColumns& columns, VI first, std::int64_t at,
+                                     const Found (&rows)[kTogether], std::int64_t to, M& nan) {
     const D d;
     const DI di;
-    const std::int64_t step = kStride == 1 ? axis_w().dilation : layout_.pitch;
+    V best0 = hn::Zero(d), best1 = best0, best2 = best0, best3 = best0;
+    VI tap0 = first, tap1 = first, tap2 = first, tap3 = first;
+    tile_rows<kNan, kWatch, 0>(source, columns, first, at, nan, best0, best1, best2, best3, tap0, tap1, tap2, tap3);
+    put(best0, tap0, rows[0], to);
+    put(best1, hn::Sub(tap1, hn::Set(di, kWindow)), rows[1], to);
+    put(best2, hn::Sub(tap2, hn::Set(di, 2 * kWindow)), rows[2], to);
+    put(best3, hn::Sub(tap3, hn::Set(di, 3 * kWindow)), rows[3], to);
+  }
+
+  template <bool kNan, bool kWatch, int kRow, class S>
+  static HWY_INLINE void tile_rows(const TileSource<S>& source, const TileColumns& columns, VI first, std::int64_t at,
+                                   M& nan, V& best0, V& best1, V& best2, V& best3, VI& tap0, VI& tap1, VI& tap2,
+                                   VI& tap3) {
+    if constexpr (kRow < kTileRows) {
+      const S* x = source.row[kRow] + at;
+      V best = load(D(), x + columns.offset[0]);
+      VI tap = first;
+      along_columns<kNan, kWatch, 1>(x, columns, best, nan, best, tap);
+      tap = hn::Add(tap, hn::Set(DI(), source.tap[kRow]));
+      offer<kNan, kRow>(best, tap, best0, tap0);
+      offer<kNan, kRow - 1>(best, tap, best1, tap1);
+      offer<kNan, kRow - 2>(best, tap, best2, tap2);
+      offer<kNan, kRow - 3>(best, tap, best3, tap3);
+      tile_rows<kNan, kWatch, kRow + 1>(source, columns, first, at, nan, best0, best1, best2, best3, tap0, tap1, tap2,
+                                        tap3);
+    }
+  }
+
+  template <bool kNan, bool kWatch, int k, class S>
+  static HWY_INLINE void along_columns(const S* x, const TileColumns& columns, V last, M& nan, V& best, VI& tap) {
+    if constexpr (k < kWindow) {
+      const V v = load(D(), x + columns.offset[k]);
+      if constexpr (kWatch && (k % 2 == 1 || k + 1 == kWindow)) nan = hn::Or(nan, either_is_nan(D(), v, last));
+      take<kNan>(v, hn::Set(DI(), columns.tap[k]), best, tap);
+      along_columns<kNan, kWatch, k + 1>(x, columns, v, nan, best, tap);
+    }
+  }
+
+  // To windows of which it is row kRow.
+  template <bool kNan, int kRow>
+  static HWY_INLINE void offer(V v, VI tap_there, V& best, VI& tap) {
+    if constexpr (kRow == 0) {
+      best = v;
+      tap = tap_there;
+    } else if constexpr (kRow > 0 && kRow < kWindow) {
+      take<kNan>(v, tap_there, best, tap);
+    }
+  }
+
+  // ---- Stride 2: all taps of a row of windows
+
+  bool find_row(std::int64_t o, const Found& found) {
+    const PoolAxis &d = t_.g.axes[0], &h = axis_h();
+    int count = 0;
+    bool has_nan = false;
+    for (std::int64_t kd = d.first_tap(od_); kd < d.end_tap(od_); ++kd) {
+      for (std::int64_t kh = h.first_tap(o); kh < h.end_tap(o); ++kh) {
+        const std::int64_t p = h.position(o, kh);
+        Source& source = sources_[count++];
+        source.tap = static_cast<std::int32_t>((kd * kWindow + kh) * kWindow);
+        if (reads_in_place()) {
+          source.x = row_of_x(kd, p);
+        } else {
+          source.row = rows_ + 2 * slot(kd, p) * layout_.pitch;
+          has_nan |= has_nan_[slot(kd, p)] != 0;
+        }
+      }
+    }
+    if (reads_in_place()) {
+      has_nan = along_pixels<false>(count, found);
+      if (has_nan) along_pixels<true>(count, found);
+    } else if (has_nan) {
+      along_lanes<true>(count, found);
+    } else {
+      along_lanes<false>(count, found);
+    }
+    return has_nan;
+  }
+
+  // Of rows in scratch memory.
+  template <bool kNan>
+  HWY_INLINE void along_lanes(int count, const Found& found) const {
+    if (count == kWindow) {
+      along_lanes<kNan, kWindow>(count, found);
+    } else {
+      along_lanes<kNan, 0>(count, found);
+    }
+  }
+  template <bool kNan, int kCount>
+  HWY_INLINE void along_lanes(int count, const Found& found) const {
+    const D d;
+    const DI di;
     const std::int64_t n = axis_w().output;
     const Sources<kCount> sources(sources_);
     for (std::int64_t i = 0; i < n; i += lanes(d)) {
-      V best = hn::Set(d, kLowest);
-      auto tap = hn::Add(hn::LoadU(di, first_ + i), hn::Set(di, sources[0].tap));
+      // Padding is -infinity, which takes over from nothing: so a window begins with its first tap's value and the
+      // number of its first tap that exists.
+      V best = hn::LoadU(d, sources[0].row + i);
+      VI tap = hn::Add(hn::LoadU(di, first_ + i), hn::Set(di, sources[0].tap));
+      take_row<kNan, 1>(sources[0], i, best, tap);
       if constexpr (kCount > 0) {
-        take_rows<kNan, kCount, 0>(sources, step, i, best, tap);
+        take_rows<kNan, kCount, 1>(sources, i, best, tap);
       } else {
-        for (int r = 0; r < count; ++r) take_row<kNan>(sources[r], step, i, best, tap);
+        for (int r = 1; r < count; ++r) take_row<kNan, 0>(sources[r], i, best, tap);
       }
-      put(best, tap, taps, values, i);
+      put(best, tap, found, i);
     }
   }
 
-  template <bool kNan, int kCount, int kRow, class VI>
-  static HWY_INLINE void take_rows(const Sources<kCount>& sources, std::int64_t step, std::int64_t i, V& best,
-                                   VI& tap) {
+  template <bool kNan, int kCount, int kRow>
+  HWY_INLINE void take_rows(const Sources<kCount>& sources, std::int64_t i, V& best, VI& tap) const {
     if constexpr (kRow < kCount) {
-      take_row<kNan>(sources[kRow], step, i, best, tap);
-      take_rows<kNan, kCount, kRow + 1>(sources, step, i, best, tap);
+      take_row<kNan, 0>(sources[kRow], i, best, tap);
+      take_rows<kNan, kCount, kRow + 1>(sources, i, best, tap);
     }
   }
-  template <bool kNan, int k = 0, class VI>
-  static HWY_INLINE void take_row(const Source& source, std::int64_t step, std::int64_t i, V& best, VI& tap) {
+  template <bool kNan, int k>
+  HWY_INLINE void take_row(const Source& source, std::int64_t i, V& best, VI& tap) const {
     if constexpr (k < kWindow) {
-      const V v = hn::LoadU(D(), source.row + i + (kStride == 1 ? k * step : k % 2 * step + k / 2));
+      const V v = hn::LoadU(D(), source.row + i + k % 2 * layout_.pitch + k / 2);
       take<kNan>(v, hn::Set(DI(), source.tap + k), best, tap);
-      take_row<kNan, k + 1>(source, step, i, best, tap);
+      take_row<kNan, k + 1>(source, i, best, tap);
     }
   }
 
   // The same where channels are innermost, for rows of x where they lie: the windows' columns one after the other.
   // Returns whether there is a NaN, which without kNan has been taken for a number.
-  template <bool kNan, class Tap>
-  HWY_INLINE bool along_pixels(int count, Tap* taps, float* values) const {
+  template <bool kNan>
+  HWY_INLINE bool along_pixels(int count, const Found& found) const {
     const PoolAxis& w = axis_w();
     const std::int64_t unit = t_.unit;
     bool has_nan = false;
     for (std::int64_t o = 0; o < w.output; ++o) {
       const std::int64_t k0 = w.first_tap(o), k1 = w.end_tap(o);
-      float* to = values == nullptr ? nullptr : values + o * unit;
-      has_nan |= k0 == 0 && k1 == kWindow
-                     ? pixel<kNan, true>(count, w.position(o, 0) * unit, 0, kWindow, taps + o * unit, to)
-                     : pixel<kNan, false>(count, w.position(o, 0) * unit, k0, k1, taps + o * unit, to);
+      const Found to{found.taps + o * unit, found.values == nullptr ? nullptr : found.values + o * unit};
+      const std::int64_t at = w.position(o, 0) * unit;
+      if (k0 > 0 || k1 < kWindow) {
+        has_nan |= pixel<kNan, 0>(count, at, k0, k1, to);
+      } else if (count == kWindow) {
+        has_nan |= pixel<kNan, kWindow>(count, at, 0, kWindow, to);
+      } else {
+        has_nan |= pixel<kNan, -1>(count, at, 0, kWindow, to);
+      }
     }
     return has_nan;
   }
 
-  template <bool kNan, bool kWhole, class Tap>
-  HWY_INLINE bool pixel(int count, std::int64_t at, std::int64_t k0, std::int64_t k1, Tap* taps, float* values) const {
+  // kCount: of rows, all of whose columns exist; -1: of as many as there are; 0: only columns [k0, k1) exist.
+  template <bool kNan, int kCount>
+  HWY_INLINE bool pixel(int count, std::int64_t at, std::int64_t k0, std::int64_t k1, const Found& found) const {
     const D d;
     const DI di;
-    const std::int64_t step = axis_w().dilation * t_.unit;
-    auto nans = hn::Zero(d);
+    const std::int64_t step = t_.unit;
+    M nan = hn::IsNaN(hn::Zero(d));
+    const Sources<(kCount > 0 ? kCount : 0)> sources(sources_);
     for (std::int64_t c = 0; c < t_.unit; c += lanes(d)) {
-      V best = hn::Set(d, kLowest);
-      auto tap = hn::Set(di, sources_[0].tap + static_cast<std::int32_t>(k0));
-      for (int r = 0; r < count; ++r) {
-        const T* x = sources_[r].x + at + c;
-        if constexpr (kWhole) {
-          take_taps<kNan>(x, step, sources_[r].tap, best, tap, nans);
-        } else {
-          for (std::int64_t k = k0; k < k1; ++k) {
-            take_tap<kNan>(x + k * step, sources_[r].tap + static_cast<std::int32_t>(k), best, tap, nans);
+      V best = load(d, sources[0].x + at + c + k0 * step);
+      VI tap = hn::Set(di, sources[0].tap + static_cast<std::int32_t>(k0));
+      if constexpr (kCount > 0) {
+        take_pixel_rows<kNan, kCount, 0>(sources, at + c, best, tap, nan);
+      } else {
+        for (int r = 0; r < count; ++r) {
+          const T* x = sources[r].x + at + c;
+          if constexpr (kCount < 0) {
+            take_taps<kNan, 0>(x, step, sources[r].tap, best, best, tap, nan);
+          } else {
+            for (std::int64_t k = k0; k < k1; ++k) {
+              const V v = load(d, x + k * step);
+              if constexpr (!kNan) nan = hn::Or(nan, hn::IsNaN(v));
+              take<kNan>(v, hn::Set(di, sources[r].tap + static_cast<std::int32_t>(k)), best, tap);
+            }
           }
         }
       }
-      put(best, tap, taps, values, c);
+      put(best, tap, found, c);
     }
-    return !kNan && !hn::AllFalse(d, hn::IsNaN(nans));
+    return !kNan && !hn::AllFalse(d, nan);
   }
 
-  template <bool kNan, class VI>
-  static HWY_INLINE void take_tap(const T* x, std::int32_t number, V& best, VI& tap, V& nans) {
-    const V v = load(D(), x);
-    if constexpr (!kNan) nans = hn::Or(nans, hn::IfThenElseZero(hn::IsNaN(v), v));
-    take<kNan>(v, hn::Set(DI(), number), best, tap);
-  }
-  template <bool kNan, int k = 0, class VI>
-  static HWY_INLINE void take_taps(const T* x, std::int64_t step, std::int32_t number, V& best, VI& tap, V& nans) {
-    if constexpr (k < kWindow) {
-      take_tap<kNan>(x + k * step, number + k, best, tap, nans);
-      take_taps<kNan, k + 1>(x, step, number, best, tap, nans);
-    }
-  }
-
-  // Over rows that have been searched along W.
-  template <bool kNan, class Tap>
-  HWY_INLINE void over_rows(int count, Tap* taps, float* values) const {
-    if (count == kWindow) {
-      over_rows<kNan, kWindow>(count, taps, values);
-    } else {
-      over_rows<kNan, 0>(count, taps, values);
-    }
-  }
-  template <bool kNan, int kCount, class Tap>
-  HWY_INLINE void over_rows(int count, Tap* taps, float* values) const {
-    const D d;
-    const std::int64_t n = axis_w().output * t_.unit;
-    const Sources<kCount> sources(sources_);
-    for (std::int64_t i = 0; i < n; i += lanes(d)) {
-      V best = hn::LoadU(d, sources[0].row + i);
-      auto tap = tap_of(sources[0], i);
-      if constexpr (kCount > 0) {
-        merge_rows<kNan, kCount, 1>(sources, i, best, tap);
-      } else {
-        for (int r = 1; r < count; ++r) take<kNan>(hn::LoadU(d, sources[r].row + i), tap_of(sources[r], i), best, tap);
-      }
-      put(best, tap, taps, values, i);
-    }
-  }
-  template <bool kNan, int kCount, int kRow, class VI>
-  static HWY_INLINE void merge_rows(const Sources<kCount>& sources, std::int64_t i, V& best, VI& tap) {
+  template <bool kNan, int kCount, int kRow>
+  HWY_INLINE void take_pixel_rows(const Sources<kCount>& sources, std::int64_t at, V& best, VI& tap, M& nan) const {
     if constexpr (kRow < kCount) {
-      take<kNan>(hn::LoadU(D(), sources[kRow].row + i), tap_of(sources[kRow], i), best, tap);
-      merge_rows<kNan, kCount, kRow + 1>(sources, i, best, tap);
+      const Source& source = sources[kRow];
+      take_taps<kNan, kRow == 0 ? 1 : 0>(source.x + at, t_.unit, source.tap, best, best, tap, nan);
+      take_pixel_rows<kNan, kCount, kRow + 1>(sources, at, best, tap, nan);
     }
   }
-  static HWY_INLINE auto tap_of(const Source& source, std::int64_t i) {
-    const DI di;
-    return hn::Add(hn::LoadU(di, source.taps + i), hn::Set(di, source.tap));
+  template <bool kNan, int k>
+  static HWY_INLINE void take_taps(const T* x, std::int64_t step, std::int32_t number, V last, V& best, VI& tap,
+                                   M& nan) {
+    if constexpr (k < kWindow) {
+      const V v = load(D(), x + k * step);
+      // Two are watched by one comparison, where there are two.
+      if constexpr (!kNan && (k % 2 == 1 || k + 1 == kWindow)) nan = hn::Or(nan, either_is_nan(D(), v, last));
+      take<kNan>(v, hn::Set(DI(), number + k), best, tap);
+      take_taps<kNan, k + 1>(x, step, number, v, best, tap, nan);
+    }
   }
 
   const PoolTiles& t_;
@@ -477,10 +596,10 @@ class TileSearch {
   const T* data_;
   const Layout& layout_;
   std::int32_t* first_;
-  float *linear_, *rows_;
-  std::int32_t* taps_;
-  bool* has_nan_;
+  float* rows_;
+  std::uint8_t* has_nan_;
   Source* sources_;
+  Found spare_;  // takes the rows of a tile that are not there
   std::int64_t n_ = 0, c_ = 0, od_ = 0, next_ = -1;
 };
 

@@ -15,6 +15,10 @@ constexpr PoolTileShape kShapes[] = {{2, 2}, {3, 2}, {3, 1}, {5, 1}};
 constexpr std::int64_t kMostLanes = 16;        // of a vector; channels innermost are a multiple of it
 constexpr std::int64_t kLongestRow = 1 << 15;  // elements
 constexpr std::int64_t kMostDilation = 8;      // so many rows more wait in scratch memory
+constexpr std::int64_t kWidestTurned = 32;     // columns; wider rows fill vectors by themselves...
+constexpr std::int64_t kWidestSought = 64;     // ...but where winners are sought, there is more to gain
+constexpr std::int64_t kLargestTurned = 4096;  // elements of a plane: 16 of them fit the second cache
+constexpr std::int64_t kMostSlack = 64;        // lanes of a scratch row that belong to nobody
 constexpr std::int64_t kBlockBytes = 8192;     // of what an item writes, about: it fits the nearest cache
 
 bool rows_are_contiguous(const Tensor& t, bool channels_innermost) {
@@ -37,6 +41,7 @@ std::string refuse(const PoolGeometry& g, DType dtype, std::initializer_list<con
   if (shape == kShapes[0] && w.start_padding % 2 != 0)
     return fmt::format("the start padding along W is {}, expected an even one with windows of 2", w.start_padding);
   if (d.extent() > d.stride && d.output > 1) return "windows overlap along D";
+  if (w.stride == 1 && d.window > 1) return "windows of stride 1 are deeper than a plane";
   if (g.taps() > 255) return fmt::format("a window has {} taps, expected at most 255", g.taps());
   const bool channels_innermost = g.channels > 1 && (*tensors.begin())->strides[1] == 1;
   if (channels_innermost && g.channels % kMostLanes != 0)
@@ -72,7 +77,78 @@ void cut(PoolTiles& tiles, const PoolGeometry& g, const Tensor& written, const W
   tiles.past_cache = is_past_cache(tiles.bytes);
 }
 
+bool planes_are_contiguous(const Tensor& t) {
+  const auto is = [&](int axis, std::int64_t stride) { return t.sizes[axis] == 1 || t.strides[axis] == stride; };
+  return is(4, 1) && is(3, t.sizes[4]) && is(2, t.sizes[4] * t.sizes[3]);
+}
+
+std::int64_t plane_size(const Tensor& t) { return t.sizes[2] * t.sizes[3] * t.sizes[4]; }
+
+// So many channels of so many planes, innermost.
+Tensor turned(const Tensor& t, DType dtype) {
+  Tensor view = t;
+  view.dtype = dtype;
+  view.sizes[0] = 1;
+  view.sizes[1] = kTurnedPlanes;
+  view.strides[4] = kTurnedPlanes;
+  view.strides[3] = view.strides[4] * view.sizes[4];
+  view.strides[2] = view.strides[3] * view.sizes[3];
+  view.strides[1] = 1;
+  view.strides[0] = view.strides[2] * view.sizes[2];
+  return view;
+}
+
 }  // namespace
+
+std::string refuse_turned(const MaxPoolGradPlan& plan) {
+  if (std::string reason = refuse_tiles(plan); !reason.empty()) return reason;
+  const PoolGeometry& g = plan.geometry;
+  const bool recomputes = plan.winners.kind == WinnersKind::none;
+  if (g.channels % kTurnedPlanes != 0)
+    return fmt::format("{} channels, expected a multiple of {}", g.channels, kTurnedPlanes);
+  if (g.axes[2].stride != 1) return "windows of stride 2 are faster where they lie";
+  const std::int64_t widest = recomputes ? kWidestSought : kWidestTurned;
+  if (g.axes[2].input > widest) return fmt::format("planes are {} wide, expected at most {}", g.axes[2].input, widest);
+  if (plane_size(plan.dx) > kLargestTurned)
+    return fmt::format("planes have {} elements, expected at most {}", plane_size(plan.dx), kLargestTurned);
+  for (const Tensor* tensor : {&plan.dx, &plan.dy, recomputes ? &plan.x : &plan.dy}) {
+    if (!planes_are_contiguous(*tensor)) return "planes are not contiguous";
+  }
+  return {};
+}
+
+PoolTurned make_turned(const MaxPoolGradPlan& plan) {
+  PoolTurned t;
+  const bool recomputes = plan.winners.kind == WinnersKind::none;
+  t.g = plan.geometry;
+  t.taps = PoolTaps(t.g);
+  t.stored = PoolStored(t.g, plan.winners);
+  if (recomputes) t.x = PoolTensor(plan.x);
+  t.dy = PoolTensor(plan.dy);
+  t.dx = PoolTensor(plan.dx);
+  t.turns_bytes = plan.winners.kind == WinnersKind::compact && size_of(plan.winners.tensor.dtype) == 1 &&
+                  planes_are_contiguous(plan.winners.tensor);
+  t.bytes = stored_bytes({recomputes ? &plan.x : &plan.winners.tensor, &plan.dy, &plan.dx});
+  t.past_cache = is_past_cache(t.bytes);
+  MaxPoolGradPlan planes = plan;
+  planes.geometry.batch = 1;
+  planes.geometry.channels = kTurnedPlanes;
+  planes.dx = turned(plan.dx, DType::f32);
+  planes.dy = turned(plan.dy, DType::f32);
+  if (recomputes) {
+    planes.x = turned(plan.x, DType::f32);
+  } else {
+    planes.winners = {WinnersKind::compact, turned(plan.winners.tensor, DType::u8)};
+  }
+  t.tiles = make_tiles(planes);
+  const PoolAxis& w = t.g.axes[2];
+  t.room = (w.output + w.input + w.extent()) * kTurnedPlanes + kMostSlack;
+  for (PoolTensor* tensor : {&t.tiles.dy, &t.tiles.stored.tensor}) {
+    tensor->room_before = t.room;
+    tensor->end += t.room;
+  }
+  return t;
+}
 
 std::string refuse_tiles(const MaxPoolGradPlan& plan) {
   const bool recomputes = plan.winners.kind == WinnersKind::none;
@@ -92,9 +168,9 @@ PoolGradTiles make_tiles(const MaxPoolGradPlan& plan) {
   const PoolAxis& h = g.axes[1];
   // With stride 2 a tile is the rows whose first window is the same: W - 2 and the next, counted from its start.
   if (h.stride == 2 && (h.start_padding - h.window) % 2 != 0) tiles.first_row = -1;
-  // Windows of 5 x 5 are scattered over a block and the rows around it, of which there should not be too many.
-  const std::int64_t together = h.window > 3 ? std::min(4 * h.extent(), h.input) : 2;
-  cut(tiles, g, plan.dx, plan.winners, h.input, h.stride == 1 && h.window <= 3 ? together * h.dilation : together);
+  // With stride 1 a tile is four rows, as far apart as the taps.
+  const std::int64_t together = h.stride == 1 ? 4 * h.dilation : 2;
+  cut(tiles, g, plan.dx, plan.winners, h.input, together);
   const PoolReaches reaches(g.axes[0], 1);
   for (std::int64_t d = 0; d < g.axes[0].input; ++d) {
     const auto windows = reaches.at(d);

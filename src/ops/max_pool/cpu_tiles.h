@@ -5,6 +5,7 @@
 #pragma once
 
 #include "ops/max_pool/cpu.h"
+#include "ops/max_pool/cpu_kernel.h"
 
 #include <string>
 
@@ -61,6 +62,7 @@ inline PoolTileItem tile_item(const PoolTiles& tiles, std::int64_t i) {
 
 struct PoolGradTiles : PoolTiles {
   PoolTensor x{}, dy{}, dx{};
+  [[nodiscard]] static bool has_unread_winners() { return false; }
 };
 
 struct PoolForwardTiles : PoolTiles {
@@ -69,5 +71,28 @@ struct PoolForwardTiles : PoolTiles {
 
 PoolGradTiles make_tiles(const MaxPoolGradPlan& plan);
 PoolForwardTiles make_tiles(const MaxPoolPlan& plan);
+
+// Runs tiles, or tells the bytes of scratch memory that they need.
+std::size_t run_tiles(const PoolPart<PoolGradTiles>& part);
+
+// Planes too narrow for vectors, turned: 16 of them stand side by side in scratch memory, as if their channels were
+// innermost, and are cut into tiles there. An item is 16 planes of a sample.
+inline constexpr std::int64_t kTurnedPlanes = 16;
+struct PoolTurned {
+  PoolGeometry g{};
+  PoolTaps taps{};
+  PoolStored stored{};
+  PoolTensor x{}, dy{}, dx{};
+  bool turns_bytes = false;  // stored winners are bytes in contiguous planes
+  PoolGradTiles tiles{};     // of the planes in scratch memory
+  std::int64_t room = 0;     // elements that may be read before and behind them
+  bool past_cache = false;
+  std::uint64_t bytes = 0;
+
+  [[nodiscard]] std::int64_t items() const { return g.batch * (g.channels / kTurnedPlanes); }
+  [[nodiscard]] static bool has_unread_winners() { return false; }
+};
+
+PoolTurned make_turned(const MaxPoolGradPlan& plan);
 
 }  // namespace bp::cpu

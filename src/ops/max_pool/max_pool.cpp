@@ -23,6 +23,7 @@ constexpr Implementation<MaxPoolPlan> kMaxPoolCpu[] = {
     {"reference", accept_all<MaxPoolPlan>, PlainKernel<MaxPoolPlan, reference::max_pool>::make},
 };
 constexpr Implementation<MaxPoolGradPlan> kMaxPoolGradCpu[] = {
+    {"turned", cpu::refuse_turned, cpu::make_max_pool_grad_turned},
     {"tiles", cpu::refuse_tiles, cpu::make_max_pool_grad_tiles},
     {"simd", refuse_for_cpu<MaxPoolGradPlan>, cpu::make_max_pool_grad},
     {"reference", accept_all<MaxPoolGradPlan>,
