@@ -5,8 +5,8 @@
 // stays. Where a row has a NaN, which is rare, its windows are searched by the rule for NaN as well: the first one
 // takes over and stays.
 //
-// With stride 1 four rows of windows are sought together in registers: along W once for every row of x that they read,
-// then over the rows of each window. With stride 2 rows have little in common, and all taps are searched at once.
+// Two or four rows of windows are sought together, in registers: along W once for every row of x that they read, then
+// over the rows of each window.
 
 #if defined(BP_OPS_MAX_POOL_CPU_TILE_SEARCH_INL_H) == defined(HWY_TARGET_TOGGLE)
 #ifdef BP_OPS_MAX_POOL_CPU_TILE_SEARCH_INL_H
@@ -48,8 +48,9 @@ class TileSearch {
   using VI = hn::Vec<DI>;
   using M = hn::Mask<D>;
   static constexpr float kLowest = -std::numeric_limits<float>::infinity();
-  static constexpr int kTogether = kStride == 1 ? 4 : 1;     // rows of windows, a dilation apart, that are one tile
-  static constexpr int kTileRows = kWindow + kTogether - 1;  // rows of x that it reads
+  static constexpr int kPhases = kStride;  // rows that a row of x becomes in scratch memory: columns of every phase
+  static constexpr int kTogether = kStride == 1 ? 4 : 2;                 // rows of windows that are one tile
+  static constexpr int kTileRows = kWindow + (kTogether - 1) * kStride;  // rows of x that it reads
 
  public:
   // The winners of a row of windows, as numbers of taps, and, unless null, their values.
@@ -66,17 +67,17 @@ class TileSearch {
     Layout() = default;
     Layout(const PoolTiles& t, ScratchLayout& scratch) {
       const PoolAxis &d = t.g.axes[0], &h = t.g.axes[1], &w = t.g.axes[2];
-      const std::int64_t rows_read = h.extent() + kTogether * h.dilation;
+      const std::int64_t rows_read = h.extent() + kTogether * kStride * h.dilation;
       ring = static_cast<std::int64_t>(std::bit_ceil(static_cast<std::uint64_t>(rows_read)));
       pitch = std::max(w.output + w.extent(), w.start_padding + w.input) * t.unit + 4 * kSlack;
       const std::int64_t slots = d.window * ring;
       const bool planar = t.unit == 1;
       first = scratch.reserve(planar ? w.output + kSlack : 0, sizeof(std::int32_t));
-      rows = scratch.reserve(planar ? (kStride == 1 ? 1 : 2) * slots * pitch : 0, sizeof(float));
+      rows = scratch.reserve(planar ? kPhases * slots * pitch : 0, sizeof(float));
       has_nan = scratch.reserve(slots, 1);
-      sources = scratch.reserve(d.window * h.window, sizeof(Source));
-      spare_taps = scratch.reserve(kStride == 1 ? pitch : 0, 1);
-      spare_values = scratch.reserve(kStride == 1 ? pitch : 0, sizeof(float));
+      sources = scratch.reserve(d.window, sizeof(Source));
+      spare_taps = scratch.reserve(pitch, 1);
+      spare_values = scratch.reserve(pitch, sizeof(float));
     }
   };
 
@@ -95,7 +96,7 @@ class TileSearch {
     if (t_.unit > 1) return;
     const PoolAxis& w = axis_w();
     for (std::int64_t o = 0; o < w.output; ++o) first_[o] = static_cast<std::int32_t>(w.first_tap(o));
-    const std::int64_t rows = t_.g.axes[0].window * layout.ring * (kStride == 1 ? 1 : 2);
+    const std::int64_t rows = t_.g.axes[0].window * layout.ring * kPhases;
     for (std::int64_t i = 0; i < rows; ++i) std::fill_n(rows_ + i * layout.pitch, w.start_padding, kLowest);
   }
 
@@ -111,46 +112,35 @@ class TileSearch {
   }
 
   // Seeks the winners of `count` rows of windows from row o on, at most as many as are sought at once, and puts those
-  // of row o + r where found(r) says. Rows come in ascending order. Up to a vector beyond a row may be written, before
-  // the next one is. Returns whether there may be a NaN among them.
+  // of row o + r where found(r) says. Rows come in ascending order. Returns whether there may be a NaN among them.
   template <class F>
   bool find(std::int64_t o, std::int64_t count, const F& found) {
     const PoolAxis& h = axis_h();
     if (!reads_in_place()) read_rows(o, std::min(h.position(o + count - 1, kWindow - 1), h.input - 1));
-    if constexpr (kStride == 1) {
-      bool has_nan = false;
-      for (std::int64_t j = 0; j < std::min(count, h.dilation); ++j) {
-        Found rows[kTogether];
-        for (int k = 0; k < kTogether; ++k) {
-          const std::int64_t row = j + k * h.dilation;
-          rows[k] = row < count ? found(row) : spare_;
-          if (rows[0].values == nullptr) rows[k].values = nullptr;
-        }
-        has_nan |= find_tile(o + j, rows);
+    bool has_nan = false;
+    for (std::int64_t j = 0; j < std::min(count, h.dilation); ++j) {
+      Found rows[kTogether];
+      for (int k = 0; k < kTogether; ++k) {
+        const std::int64_t row = j + k * h.dilation;
+        rows[k] = row < count ? found(row) : spare_;
+        if (rows[0].values == nullptr) rows[k].values = nullptr;
       }
-      return has_nan;
-    } else {
-      return find_row(o, found(0));
+      has_nan |= find_tile(o + j, rows);
     }
+    return has_nan;
   }
 
  private:
-  // A row of x that a window reads, in scratch memory or where it lies; its first tap.
+  // The rows of one plane of x that a tile reads, in scratch memory or where they lie, and the number that the first
+  // tap of each has in the tile's first row of windows.
   struct Source {
-    const T* x;
-    const float* row;
-    std::int32_t tap;
+    const T* x[kTileRows];
+    const float* row[kTileRows];
+    std::int32_t tap[kTileRows];
   };
-
-  // Sources whose count the compiler knows (kCount > 0) stay in registers.
-  template <int kCount>
-  struct Sources {
-    Source own[kCount > 0 ? kCount : 1];
-    const Source* all;
-    explicit Sources(const Source* from) : all(from) {
-      for (int r = 0; r < kCount; ++r) own[r] = from[r];
-    }
-    const Source& operator[](int r) const { return kCount > 0 ? own[r] : all[r]; }
+  struct Columns {
+    std::int64_t offset[kWindow];
+    std::int32_t tap[kWindow];
   };
 
   [[nodiscard]] const PoolAxis& axis_h() const { return t_.g.axes[1]; }
@@ -174,11 +164,9 @@ class TileSearch {
       for (std::int64_t kd = d.first_tap(od_); kd < d.end_tap(od_); ++kd) {
         const std::int64_t s = slot(kd, next_);
         const T* x = row_of_x(kd, next_);
-        if constexpr (kStride == 1) {
-          has_nan_[s] = import_row(x, rows_ + s * layout_.pitch) ? 1 : 0;
-        } else {
-          has_nan_[s] = import_phases(x, rows_ + 2 * s * layout_.pitch) ? 1 : 0;
-        }
+        prefetch(x + 16 * x_.view.strides[3], axis_w().input);
+        float* row = rows_ + s * kPhases * layout_.pitch;
+        has_nan_[s] = (kStride == 1 ? import_row(x, row) : import_phases(x, row)) ? 1 : 0;
       }
     }
   }
@@ -285,69 +273,68 @@ class TileSearch {
     if (found.values != nullptr) hn::StoreU(best, d, found.values + i);
   }
 
-  // ---- Stride 1: a tile of rows
+  // ---- A tile
   //
   // Each row of x is searched along W once, and what is found offered to all rows of windows that it is in. Where a row
   // or column of a window is padding, its nearest one that exists stands in once more, with its own number: an
   // equal never takes over, so that changes nothing.
 
-  template <class S>
-  struct TileSource {
-    const S* row[kTileRows];
-    std::int32_t tap[kTileRows];  // the first one's number in the tile's first row of windows
-  };
-  struct TileColumns {
-    std::int64_t offset[kWindow];
-    std::int32_t tap[kWindow];
-  };
-
   bool find_tile(std::int64_t o, const Found (&rows)[kTogether]) {
-    const PoolAxis& h = axis_h();
+    const PoolAxis &d = t_.g.axes[0], &h = axis_h();
     const std::int64_t start = h.position(o, 0);
     const std::int64_t low = start >= 0 ? 0 : ceil_div(-start, h.dilation);
     const std::int64_t high = (h.input - 1 - start) / h.dilation;
-    TileSource<T> in_place{};
-    TileSource<float> imported{};
+    int count = 0;
     bool has_nan = false;
-    for (int r = 0; r < kTileRows; ++r) {
-      const std::int64_t row = std::clamp<std::int64_t>(r, low, high);
-      const std::int64_t p = start + row * h.dilation;
-      const auto tap = static_cast<std::int32_t>(row * kWindow);
-      in_place.row[r] = row_of_x(0, p);
-      imported.row[r] = rows_ + slot(0, p) * layout_.pitch;
-      in_place.tap[r] = imported.tap[r] = tap;
-      if (!reads_in_place()) has_nan |= has_nan_[slot(0, p)] != 0;
+    for (std::int64_t kd = d.first_tap(od_); kd < d.end_tap(od_); ++kd, ++count) {
+      Source& source = sources_[count];
+      for (int r = 0; r < kTileRows; ++r) {
+        const std::int64_t row = std::clamp<std::int64_t>(r, low, high);
+        const std::int64_t p = start + row * h.dilation;
+        source.tap[r] = static_cast<std::int32_t>((kd * kWindow + row) * kWindow);
+        if (reads_in_place()) {
+          source.x[r] = row_of_x(kd, p);
+        } else {
+          source.row[r] = rows_ + slot(kd, p) * kPhases * layout_.pitch;
+          has_nan |= has_nan_[slot(kd, p)] != 0;
+        }
+      }
     }
     if (reads_in_place()) {
-      has_nan = tile_of_pixels<false>(in_place, rows);
-      if (has_nan) tile_of_pixels<true>(in_place, rows);
+      has_nan = tile_of_pixels<false>(count, rows);
+      if (has_nan) tile_of_pixels<true>(count, rows);
     } else if (has_nan) {
-      tile_of_lanes<true>(imported, rows);
+      tile_of_lanes<true>(count, rows);
     } else {
-      tile_of_lanes<false>(imported, rows);
+      tile_of_lanes<false>(count, rows);
     }
     return has_nan;
   }
 
   template <bool kNan>
-  HWY_NOINLINE void tile_of_lanes(const TileSource<float>& in, const Found (&rows)[kTogether]) const {
+  HWY_NOINLINE void tile_of_lanes(int count, const Found (&rows)[kTogether]) const {
     const D d;
-    const TileSource<float> source = in;
-    TileColumns columns;
-    for (int k = 0; k < kWindow; ++k) columns.offset[k] = k * axis_w().dilation, columns.tap[k] = k;
+    const Source source = sources_[0];
+    Columns columns;
+    for (int k = 0; k < kWindow; ++k) {
+      columns.offset[k] = kStride == 1 ? k * axis_w().dilation : k % 2 * layout_.pitch + k / 2;
+      columns.tap[k] = k;
+    }
     const std::int64_t n = axis_w().output;
-    if (n < lanes(d)) return tile_of_few<kNan>(source, columns, rows);
     M nan = hn::IsNaN(hn::Zero(d));
+    // Padding is -infinity, which takes over from nothing: so a window may begin with its first tap's value whether it
+    // exists or not, and with the number of the first one that does.
+    if (n < lanes(d)) return tile_of_few<kNan>(source, count, columns, rows);
     for (std::int64_t j = 0; j < n; j += lanes(d)) {
       // The last vector overlaps the one before it, so that nothing of another row is overwritten.
       const std::int64_t i = std::min(j, n - lanes(d));
-      tile_vector<kNan, false>(source, columns, hn::LoadU(DI(), first_ + i), i, rows, i, nan);
+      tile_vector<kNan, false>(source, count, columns, hn::LoadU(DI(), first_ + i), i, rows, i, nan);
     }
   }
 
   // Of less than a vector.
   template <bool kNan>
-  void tile_of_few(const TileSource<float>& source, const TileColumns& columns, const Found (&rows)[kTogether]) const {
+  void tile_of_few(const Source& source, int count, const Columns& columns, const Found (&rows)[kTogether]) const {
     const D d;
     constexpr std::size_t kLanes = hn::MaxLanes(D());
     std::uint8_t taps[kTogether * kLanes];
@@ -355,7 +342,7 @@ class TileSearch {
     Found found[kTogether];
     for (std::size_t k = 0; k < kTogether; ++k) found[k] = {taps + k * kLanes, values + k * kLanes};
     M nan = hn::IsNaN(hn::Zero(d));
-    tile_vector<kNan, false>(source, columns, hn::LoadU(DI(), first_), 0, found, 0, nan);
+    tile_vector<kNan, false>(source, count, columns, hn::LoadU(DI(), first_), 0, found, 0, nan);
     const auto n = static_cast<std::size_t>(axis_w().output);
     for (int k = 0; k < kTogether; ++k) {
       std::memcpy(rows[k].taps, found[k].taps, n);
@@ -363,14 +350,16 @@ class TileSearch {
     }
   }
 
+  // Where channels are innermost: the windows' columns one after the other. Returns whether there is a NaN, which
+  // without kNan has been taken for a number.
   template <bool kNan>
-  HWY_NOINLINE bool tile_of_pixels(const TileSource<T>& in, const Found (&rows)[kTogether]) const {
+  HWY_NOINLINE bool tile_of_pixels(int count, const Found (&rows)[kTogether]) const {
     const D d;
-    const TileSource<T> source = in;
+    const Source source = sources_[0];
     const PoolAxis& w = axis_w();
     const std::int64_t unit = t_.unit;
     M nan = hn::IsNaN(hn::Zero(d));
-    TileColumns columns;
+    Columns columns;
     for (std::int64_t o = 0; o < w.output; ++o) {
       const std::int64_t k0 = w.first_tap(o), k1 = w.end_tap(o);
       for (int k = 0; k < kWindow; ++k) {
@@ -380,214 +369,85 @@ class TileSearch {
       }
       const std::int64_t at = w.position(o, 0) * unit;
       for (std::int64_t c = 0; c < unit; c += lanes(d)) {
-        tile_vector<kNan, !kNan>(source, columns, hn::Set(DI(), columns.tap[0]), at + c, rows, o * unit + c, nan);
+        tile_vector<kNan, true>(source, count, columns, hn::Set(DI(), columns.tap[0]), at + c, rows, o * unit + c, nan);
       }
     }
     return !hn::AllFalse(d, nan);
   }
 
   // (Vectors by name: there are no arrays of scalable ones.)
-  template <bool kNan, bool kWatch, class S>
-  static HWY_INLINE void tile_vector(const TileSource<S>& source, const TileColumns& columns, VI first, std::int64_t at,
-                                     const Found (&rows)[kTogether], std::int64_t to, M& nan) {
+  template <bool kNan, bool kInPlace>
+  HWY_INLINE void tile_vector(const Source& source, int count, const Columns& columns, VI first, std::int64_t at,
+                              const Found (&rows)[kTogether], std::int64_t to, M& nan) const {
     const D d;
     const DI di;
     V best0 = hn::Zero(d), best1 = best0, best2 = best0, best3 = best0;
     VI tap0 = first, tap1 = first, tap2 = first, tap3 = first;
-    tile_rows<kNan, kWatch, 0>(source, columns, first, at, nan, best0, best1, best2, best3, tap0, tap1, tap2, tap3);
-    put(best0, tap0, rows[0], to);
-    put(best1, hn::Sub(tap1, hn::Set(di, kWindow)), rows[1], to);
-    put(best2, hn::Sub(tap2, hn::Set(di, 2 * kWindow)), rows[2], to);
-    put(best3, hn::Sub(tap3, hn::Set(di, 3 * kWindow)), rows[3], to);
-  }
-
-  template <bool kNan, bool kWatch, int kRow, class S>
-  static HWY_INLINE void tile_rows(const TileSource<S>& source, const TileColumns& columns, VI first, std::int64_t at,
-                                   M& nan, V& best0, V& best1, V& best2, V& best3, VI& tap0, VI& tap1, VI& tap2,
-                                   VI& tap3) {
-    if constexpr (kRow < kTileRows) {
-      const S* x = source.row[kRow] + at;
-      V best = load(D(), x + columns.offset[0]);
-      VI tap = first;
-      along_columns<kNan, kWatch, 1>(x, columns, best, nan, best, tap);
-      tap = hn::Add(tap, hn::Set(DI(), source.tap[kRow]));
-      offer<kNan, kRow>(best, tap, best0, tap0);
-      offer<kNan, kRow - 1>(best, tap, best1, tap1);
-      offer<kNan, kRow - 2>(best, tap, best2, tap2);
-      offer<kNan, kRow - 3>(best, tap, best3, tap3);
-      tile_rows<kNan, kWatch, kRow + 1>(source, columns, first, at, nan, best0, best1, best2, best3, tap0, tap1, tap2,
+    tile_rows<kNan, kInPlace, false, 0>(source, columns, first, at, nan, best0, best1, best2, best3, tap0, tap1, tap2,
                                         tap3);
+    for (int kd = 1; kd < count; ++kd) {
+      tile_rows<kNan, kInPlace, true, 0>(sources_[kd], columns, first, at, nan, best0, best1, best2, best3, tap0, tap1,
+                                         tap2, tap3);
+    }
+    constexpr int kNext = kStride * kWindow;  // taps from the first one of a row of windows to that of the next
+    put(best0, tap0, rows[0], to);
+    put(best1, hn::Sub(tap1, hn::Set(di, kNext)), rows[1], to);
+    if constexpr (kTogether == 4) {
+      put(best2, hn::Sub(tap2, hn::Set(di, 2 * kNext)), rows[2], to);
+      put(best3, hn::Sub(tap3, hn::Set(di, 3 * kNext)), rows[3], to);
     }
   }
 
-  template <bool kNan, bool kWatch, int k, class S>
-  static HWY_INLINE void along_columns(const S* x, const TileColumns& columns, V last, M& nan, V& best, VI& tap) {
+  // kMore: the windows have candidates already.
+  template <bool kNan, bool kInPlace, bool kMore, int kRow>
+  static HWY_INLINE void tile_rows(const Source& source, const Columns& columns, VI first, std::int64_t at, M& nan,
+                                   V& best0, V& best1, V& best2, V& best3, VI& tap0, VI& tap1, VI& tap2, VI& tap3) {
+    if constexpr (kRow < kTileRows) {
+      const auto* x = row_of<kInPlace>(source, kRow) + at;
+      V best = load(D(), x + columns.offset[0]);
+      VI tap = first;
+      along_columns<kNan, kInPlace, 1>(x, columns, best, nan, best, tap);
+      tap = hn::Add(tap, hn::Set(DI(), source.tap[kRow]));
+      offer<kNan, kMore, kRow>(best, tap, best0, tap0);
+      offer<kNan, kMore, kRow - kStride>(best, tap, best1, tap1);
+      if constexpr (kTogether == 4) {
+        offer<kNan, kMore, kRow - 2 * kStride>(best, tap, best2, tap2);
+        offer<kNan, kMore, kRow - 3 * kStride>(best, tap, best3, tap3);
+      }
+      tile_rows<kNan, kInPlace, kMore, kRow + 1>(source, columns, first, at, nan, best0, best1, best2, best3, tap0,
+                                                 tap1, tap2, tap3);
+    }
+  }
+  template <bool kInPlace>
+  static HWY_INLINE auto row_of(const Source& source, int r) {
+    if constexpr (kInPlace) {
+      return source.x[r];
+    } else {
+      return source.row[r];
+    }
+  }
+
+  // In place no one has looked for NaN yet: two are watched by one comparison.
+  template <bool kNan, bool kInPlace, int k, class S>
+  static HWY_INLINE void along_columns(const S* x, const Columns& columns, V last, M& nan, V& best, VI& tap) {
     if constexpr (k < kWindow) {
       const V v = load(D(), x + columns.offset[k]);
-      if constexpr (kWatch && (k % 2 == 1 || k + 1 == kWindow)) nan = hn::Or(nan, either_is_nan(D(), v, last));
+      if constexpr (kInPlace && !kNan && (k % 2 == 1 || k + 1 == kWindow)) {
+        nan = hn::Or(nan, either_is_nan(D(), v, last));
+      }
       take<kNan>(v, hn::Set(DI(), columns.tap[k]), best, tap);
-      along_columns<kNan, kWatch, k + 1>(x, columns, v, nan, best, tap);
+      along_columns<kNan, kInPlace, k + 1>(x, columns, v, nan, best, tap);
     }
   }
 
   // To windows of which it is row kRow.
-  template <bool kNan, int kRow>
+  template <bool kNan, bool kMore, int kRow>
   static HWY_INLINE void offer(V v, VI tap_there, V& best, VI& tap) {
-    if constexpr (kRow == 0) {
+    if constexpr (kRow == 0 && !kMore) {
       best = v;
       tap = tap_there;
-    } else if constexpr (kRow > 0 && kRow < kWindow) {
+    } else if constexpr (kRow >= 0 && kRow < kWindow) {
       take<kNan>(v, tap_there, best, tap);
-    }
-  }
-
-  // ---- Stride 2: all taps of a row of windows
-
-  bool find_row(std::int64_t o, const Found& found) {
-    const PoolAxis &d = t_.g.axes[0], &h = axis_h();
-    int count = 0;
-    bool has_nan = false;
-    for (std::int64_t kd = d.first_tap(od_); kd < d.end_tap(od_); ++kd) {
-      for (std::int64_t kh = h.first_tap(o); kh < h.end_tap(o); ++kh) {
-        const std::int64_t p = h.position(o, kh);
-        Source& source = sources_[count++];
-        source.tap = static_cast<std::int32_t>((kd * kWindow + kh) * kWindow);
-        if (reads_in_place()) {
-          source.x = row_of_x(kd, p);
-        } else {
-          source.row = rows_ + 2 * slot(kd, p) * layout_.pitch;
-          has_nan |= has_nan_[slot(kd, p)] != 0;
-        }
-      }
-    }
-    if (reads_in_place()) {
-      has_nan = along_pixels<false>(count, found);
-      if (has_nan) along_pixels<true>(count, found);
-    } else if (has_nan) {
-      along_lanes<true>(count, found);
-    } else {
-      along_lanes<false>(count, found);
-    }
-    return has_nan;
-  }
-
-  // Of rows in scratch memory.
-  template <bool kNan>
-  HWY_INLINE void along_lanes(int count, const Found& found) const {
-    if (count == kWindow) {
-      along_lanes<kNan, kWindow>(count, found);
-    } else {
-      along_lanes<kNan, 0>(count, found);
-    }
-  }
-  template <bool kNan, int kCount>
-  HWY_INLINE void along_lanes(int count, const Found& found) const {
-    const D d;
-    const DI di;
-    const std::int64_t n = axis_w().output;
-    const Sources<kCount> sources(sources_);
-    for (std::int64_t i = 0; i < n; i += lanes(d)) {
-      // Padding is -infinity, which takes over from nothing: so a window begins with its first tap's value and the
-      // number of its first tap that exists.
-      V best = hn::LoadU(d, sources[0].row + i);
-      VI tap = hn::Add(hn::LoadU(di, first_ + i), hn::Set(di, sources[0].tap));
-      take_row<kNan, 1>(sources[0], i, best, tap);
-      if constexpr (kCount > 0) {
-        take_rows<kNan, kCount, 1>(sources, i, best, tap);
-      } else {
-        for (int r = 1; r < count; ++r) take_row<kNan, 0>(sources[r], i, best, tap);
-      }
-      put(best, tap, found, i);
-    }
-  }
-
-  template <bool kNan, int kCount, int kRow>
-  HWY_INLINE void take_rows(const Sources<kCount>& sources, std::int64_t i, V& best, VI& tap) const {
-    if constexpr (kRow < kCount) {
-      take_row<kNan, 0>(sources[kRow], i, best, tap);
-      take_rows<kNan, kCount, kRow + 1>(sources, i, best, tap);
-    }
-  }
-  template <bool kNan, int k>
-  HWY_INLINE void take_row(const Source& source, std::int64_t i, V& best, VI& tap) const {
-    if constexpr (k < kWindow) {
-      const V v = hn::LoadU(D(), source.row + i + k % 2 * layout_.pitch + k / 2);
-      take<kNan>(v, hn::Set(DI(), source.tap + k), best, tap);
-      take_row<kNan, k + 1>(source, i, best, tap);
-    }
-  }
-
-  // The same where channels are innermost, for rows of x where they lie: the windows' columns one after the other.
-  // Returns whether there is a NaN, which without kNan has been taken for a number.
-  template <bool kNan>
-  HWY_INLINE bool along_pixels(int count, const Found& found) const {
-    const PoolAxis& w = axis_w();
-    const std::int64_t unit = t_.unit;
-    bool has_nan = false;
-    for (std::int64_t o = 0; o < w.output; ++o) {
-      const std::int64_t k0 = w.first_tap(o), k1 = w.end_tap(o);
-      const Found to{found.taps + o * unit, found.values == nullptr ? nullptr : found.values + o * unit};
-      const std::int64_t at = w.position(o, 0) * unit;
-      if (k0 > 0 || k1 < kWindow) {
-        has_nan |= pixel<kNan, 0>(count, at, k0, k1, to);
-      } else if (count == kWindow) {
-        has_nan |= pixel<kNan, kWindow>(count, at, 0, kWindow, to);
-      } else {
-        has_nan |= pixel<kNan, -1>(count, at, 0, kWindow, to);
-      }
-    }
-    return has_nan;
-  }
-
-  // kCount: of rows, all of whose columns exist; -1: of as many as there are; 0: only columns [k0, k1) exist.
-  template <bool kNan, int kCount>
-  HWY_INLINE bool pixel(int count, std::int64_t at, std::int64_t k0, std::int64_t k1, const Found& found) const {
-    const D d;
-    const DI di;
-    const std::int64_t step = t_.unit;
-    M nan = hn::IsNaN(hn::Zero(d));
-    const Sources<(kCount > 0 ? kCount : 0)> sources(sources_);
-    for (std::int64_t c = 0; c < t_.unit; c += lanes(d)) {
-      V best = load(d, sources[0].x + at + c + k0 * step);
-      VI tap = hn::Set(di, sources[0].tap + static_cast<std::int32_t>(k0));
-      if constexpr (kCount > 0) {
-        take_pixel_rows<kNan, kCount, 0>(sources, at + c, best, tap, nan);
-      } else {
-        for (int r = 0; r < count; ++r) {
-          const T* x = sources[r].x + at + c;
-          if constexpr (kCount < 0) {
-            take_taps<kNan, 0>(x, step, sources[r].tap, best, best, tap, nan);
-          } else {
-            for (std::int64_t k = k0; k < k1; ++k) {
-              const V v = load(d, x + k * step);
-              if constexpr (!kNan) nan = hn::Or(nan, hn::IsNaN(v));
-              take<kNan>(v, hn::Set(di, sources[r].tap + static_cast<std::int32_t>(k)), best, tap);
-            }
-          }
-        }
-      }
-      put(best, tap, found, c);
-    }
-    return !kNan && !hn::AllFalse(d, nan);
-  }
-
-  template <bool kNan, int kCount, int kRow>
-  HWY_INLINE void take_pixel_rows(const Sources<kCount>& sources, std::int64_t at, V& best, VI& tap, M& nan) const {
-    if constexpr (kRow < kCount) {
-      const Source& source = sources[kRow];
-      take_taps<kNan, kRow == 0 ? 1 : 0>(source.x + at, t_.unit, source.tap, best, best, tap, nan);
-      take_pixel_rows<kNan, kCount, kRow + 1>(sources, at, best, tap, nan);
-    }
-  }
-  template <bool kNan, int k>
-  static HWY_INLINE void take_taps(const T* x, std::int64_t step, std::int32_t number, V last, V& best, VI& tap,
-                                   M& nan) {
-    if constexpr (k < kWindow) {
-      const V v = load(D(), x + k * step);
-      // Two are watched by one comparison, where there are two.
-      if constexpr (!kNan && (k % 2 == 1 || k + 1 == kWindow)) nan = hn::Or(nan, either_is_nan(D(), v, last));
-      take<kNan>(v, hn::Set(DI(), number + k), best, tap);
-      take_taps<kNan, k + 1>(x, step, number, v, best, tap, nan);
     }
   }
 

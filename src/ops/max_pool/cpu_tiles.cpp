@@ -41,7 +41,6 @@ std::string refuse(const PoolGeometry& g, DType dtype, std::initializer_list<con
   if (shape == kShapes[0] && w.start_padding % 2 != 0)
     return fmt::format("the start padding along W is {}, expected an even one with windows of 2", w.start_padding);
   if (d.extent() > d.stride && d.output > 1) return "windows overlap along D";
-  if (w.stride == 1 && d.window > 1) return "windows of stride 1 are deeper than a plane";
   if (g.taps() > 255) return fmt::format("a window has {} taps, expected at most 255", g.taps());
   const bool channels_innermost = g.channels > 1 && (*tensors.begin())->strides[1] == 1;
   if (channels_innermost && g.channels % kMostLanes != 0)
@@ -58,6 +57,9 @@ std::string refuse(const PoolGeometry& g, DType dtype, std::initializer_list<con
   }
   return {};
 }
+
+// With stride 1 a tile is four rows, as far apart as the taps; else two.
+std::int64_t rows_of_tile(const PoolAxis& h) { return h.stride == 1 ? 4 * h.dilation : 2; }
 
 // Blocks of the rows that are written, each a multiple of `together` rows.
 void cut(PoolTiles& tiles, const PoolGeometry& g, const Tensor& written, const Winners& winners, std::int64_t rows,
@@ -168,9 +170,7 @@ PoolGradTiles make_tiles(const MaxPoolGradPlan& plan) {
   const PoolAxis& h = g.axes[1];
   // With stride 2 a tile is the rows whose first window is the same: W - 2 and the next, counted from its start.
   if (h.stride == 2 && (h.start_padding - h.window) % 2 != 0) tiles.first_row = -1;
-  // With stride 1 a tile is four rows, as far apart as the taps.
-  const std::int64_t together = h.stride == 1 ? 4 * h.dilation : 2;
-  cut(tiles, g, plan.dx, plan.winners, h.input, together);
+  cut(tiles, g, plan.dx, plan.winners, h.input, rows_of_tile(h));
   const PoolReaches reaches(g.axes[0], 1);
   for (std::int64_t d = 0; d < g.axes[0].input; ++d) {
     const auto windows = reaches.at(d);
@@ -192,7 +192,7 @@ PoolForwardTiles make_tiles(const MaxPoolPlan& plan) {
   tiles.y = PoolTensor(plan.y);
   tiles.bytes = stored_bytes({&plan.x, &plan.y});
   if (plan.winners.kind != WinnersKind::none) tiles.bytes = stored_bytes({&plan.x, &plan.y, &plan.winners.tensor});
-  cut(tiles, g, plan.y, plan.winners, g.axes[1].output, 1);
+  cut(tiles, g, plan.y, plan.winners, g.axes[1].output, rows_of_tile(g.axes[1]));
   for (std::int64_t od = 0; od < g.axes[0].output; ++od) tiles.groups.push_back({od, od, 1, 0});
   return tiles;
 }
