@@ -75,8 +75,7 @@ class GradTiles {
     explicit Layout(const PoolGradTiles& t) {
       const PoolAxis &h = t.g.axes[1], &w = t.g.axes[2];
       const std::int64_t sought = kHeight * h.dilation;  // at once
-      const std::int64_t blocks = t.stored.kind == WinnersKind::none ? 2 : 1;
-      const std::int64_t rows = ceil_div(blocks * t.rows_in_block, kStride) + kRows * h.dilation + sought;
+      const std::int64_t rows = ceil_div(t.rows_in_block, kStride) + kRows * h.dilation + sought;
       ring = static_cast<std::int64_t>(std::bit_ceil(static_cast<std::uint64_t>(rows)));
       left = -kFirstShift * w.dilation * t.unit;
       const std::int64_t columns = ceil_div(w.input, kStride) + w.start_padding / kStride + 2;
@@ -121,9 +120,7 @@ class GradTiles {
       const std::int64_t row = t_.first_row + item.row_block * t_.rows_in_block;
       block_row_ = std::max<std::int64_t>(row, 0);
       const std::int64_t end = std::min(row + t_.rows_in_block, t_.rows);
-      if (group_.window >= 0) {
-        read_rows(first_window(row + (seeks() ? 2 : 1) * t_.rows_in_block) + (kRows - 1) * axis_h().dilation);
-      }
+      if (group_.window >= 0) read_rows(first_window(row + t_.rows_in_block) + (kRows - 1) * axis_h().dilation);
       if constexpr (kStride == 1) {
         const std::int64_t dilation = axis_h().dilation;
         for (std::int64_t r = row; r < end; r += kHeight * dilation) {
@@ -141,8 +138,6 @@ class GradTiles {
 
   [[nodiscard]] const PoolAxis& axis_h() const { return t_.g.axes[1]; }
   [[nodiscard]] const PoolAxis& axis_w() const { return t_.g.axes[2]; }
-
-  [[nodiscard]] bool seeks() const { return t_.stored.kind == WinnersKind::none; }
 
   void start(const PoolTileItem& item) {
     n_ = item.n;
@@ -384,13 +379,6 @@ class GradTiles {
     Sources sources{.rows = {}, .outside = outside_ + at, .step = axis_w().dilation * t_.unit, .tap = 0};
     if (first >= first_in_place_ && first + (kRows - 1) * dilation < end_in_place_) {
       Row windows = row_in_place(first);
-      if (t_.unit == 1 && t_.past_cache && dilation == 1) {
-        constexpr int kNew = kStride == 1 ? kHeight : 1;
-        for (int r = 0; r < kNew; ++r) {
-          prefetch(windows.dy + (kRows + r) * dy_rows_.step, axis_w().output);
-          prefetch(windows.winners + (kRows + r) * winners_rows_.step, axis_w().output);
-        }
-      }
       for (int r = 0; r < kRows; ++r) {
         sources.rows[r] = {windows.winners + at, windows.dy + at};
         windows.winners += dilation * winners_rows_.step;
@@ -399,8 +387,6 @@ class GradTiles {
     } else {
       for (int r = 0; r < kRows; ++r) {
         const Row windows = row_of(first + r * dilation);
-        if (t_.unit == 1 && t_.past_cache && r + kHeight >= kRows)
-          prefetch(windows.dy + kHeight * dy_rows_.step, axis_w().output);
         sources.rows[r] = {windows.winners + at, windows.dy + at};
       }
     }

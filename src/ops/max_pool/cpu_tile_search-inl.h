@@ -48,6 +48,7 @@ class TileSearch {
   using VI = hn::Vec<DI>;
   using M = hn::Mask<D>;
   static constexpr float kLowest = -std::numeric_limits<float>::infinity();
+  static constexpr std::int64_t kRowsAhead = 4;  // that a row of x is asked for before it is read
   static constexpr int kPhases = kStride;  // rows that a row of x becomes in scratch memory: columns of every phase
   static constexpr int kTogether = kStride == 1 ? 4 : 2;                 // rows of windows that are one tile
   static constexpr int kTileRows = kWindow + (kTogether - 1) * kStride;  // rows of x that it reads
@@ -67,9 +68,10 @@ class TileSearch {
     Layout() = default;
     Layout(const PoolTiles& t, ScratchLayout& scratch) {
       const PoolAxis &d = t.g.axes[0], &h = t.g.axes[1], &w = t.g.axes[2];
-      const std::int64_t rows_read = h.extent() + kTogether * kStride * h.dilation;
+      const std::int64_t rows_read = (kTogether * h.dilation - 1) * kStride + h.extent();
       ring = static_cast<std::int64_t>(std::bit_ceil(static_cast<std::uint64_t>(rows_read)));
-      pitch = std::max(w.output + w.extent(), w.start_padding + w.input) * t.unit + 4 * kSlack;
+      const std::int64_t columns = std::max((w.output - 1) * kStride + w.extent(), w.start_padding + w.input);
+      pitch = ceil_div(columns, kPhases) * t.unit + kSlack;
       const std::int64_t slots = d.window * ring;
       const bool planar = t.unit == 1;
       first = scratch.reserve(planar ? w.output + kSlack : 0, sizeof(std::int32_t));
@@ -164,7 +166,7 @@ class TileSearch {
       for (std::int64_t kd = d.first_tap(od_); kd < d.end_tap(od_); ++kd) {
         const std::int64_t s = slot(kd, next_);
         const T* x = row_of_x(kd, next_);
-        prefetch(x + 16 * x_.view.strides[3], axis_w().input);
+        prefetch(x + kRowsAhead * x_.view.strides[3], axis_w().input);
         float* row = rows_ + s * kPhases * layout_.pitch;
         has_nan_[s] = (kStride == 1 ? import_row(x, row) : import_phases(x, row)) ? 1 : 0;
       }
@@ -314,7 +316,7 @@ class TileSearch {
   template <bool kNan>
   HWY_NOINLINE void tile_of_lanes(int count, const Found (&rows)[kTogether]) const {
     const D d;
-    const Source source = sources_[0];
+    const Source& source = sources_[0];  // (a copy would be one wide load of many stores, and wait for them all)
     Columns columns;
     for (int k = 0; k < kWindow; ++k) {
       columns.offset[k] = kStride == 1 ? k * axis_w().dilation : k % 2 * layout_.pitch + k / 2;
@@ -355,7 +357,7 @@ class TileSearch {
   template <bool kNan>
   HWY_NOINLINE bool tile_of_pixels(int count, const Found (&rows)[kTogether]) const {
     const D d;
-    const Source source = sources_[0];
+    const Source& source = sources_[0];
     const PoolAxis& w = axis_w();
     const std::int64_t unit = t_.unit;
     M nan = hn::IsNaN(hn::Zero(d));
