@@ -433,6 +433,13 @@ inline void expect_accepted(const Call& c) {
   EXPECT_TRUE(outcome.has_handle);
 }
 
+// What a call on an operator answers.
+inline void expect_refused(bp_status status, const std::string& sentence) {
+  EXPECT_EQ(std::string(bp_last_error()), sentence);
+  EXPECT_EQ(status, BP_INVALID_ARGUMENT) << sentence;
+}
+inline void expect_runs(Bound& bound) { EXPECT_EQ(bound.run(), BP_OK) << bound.name << ": " << bp_last_error(); }
+
 inline std::string replaced(std::string text, const std::string& mark, const std::string& by) {
   for (std::size_t at = text.find(mark); at != std::string::npos; at = text.find(mark, at + by.size())) {
     text.replace(at, mark.size(), by);

@@ -2,7 +2,7 @@
 // What create refuses of any operator: the call itself, struct sizes, tensors, outputs; then the few parameters of relu
 // and slice. For every rule of the contract the status, the exact sentence, and that no handle comes out; next to it
 // what must still be accepted. The parameters of pooling and resample are in errors_parameters_test.cpp, what run
-// refuses in errors_run_test.cpp.
+// refuses in errors_run_test.cpp, stored winners that are wrong in errors_winners_test.cpp.
 #include "errors_call.h"
 
 #include <algorithm>

@@ -64,7 +64,7 @@ class StoredWinners {
         right &= check_each(row, data);
       }
     }
-    right &= hn::AllTrue(d, hn::Eq(wrong, hn::Zero(d)));
+    right &= is_zero(d, wrong);
     if (!right) *wrong_ = true;
     return right;
   }
@@ -123,17 +123,13 @@ class StoredWinners {
         const auto low = hn::Set(d, static_cast<std::uint8_t>(range.low));
         const auto count = hn::Set(d, static_cast<std::uint8_t>(range.high - range.low));
         const auto none = hn::Set(d, std::uint8_t{kNone});
-        auto outside = hn::Zero(d);
-        for (; i < n && i + lanes(d) <= readable; i += lanes(d)) {
-          const auto tap = hn::LoadU(d, from + i);
-          // Below `count` once `low` is taken away, which wraps: the minimum with it differs from count exactly then.
-          const auto from_low = hn::Sub(tap, low);
-          const auto beyond = hn::Eq(hn::Max(from_low, count), from_low);
-          const auto mine = hn::FirstN(d, static_cast<std::size_t>(n - i));
-          outside = hn::Or(outside, hn::IfThenElseZero(hn::And(beyond, mine), hn::Xor(tap, none)));
-          hn::StoreU(hn::IfThenElse(beyond, none, tap), d, to + i);
-        }
-        if (!hn::AllTrue(d, hn::Eq(outside, hn::Zero(d)))) *wrong_ = true;
+        i = std::min(n, readable / lanes(d) * lanes(d));
+        const auto wrong = wrong_in_run(d, from, i, [&](auto tap, std::int64_t at) HWY_ATTR {
+          const auto missing = outside(tap, low, count);
+          hn::StoreU(hn::IfThenElse(missing, none, tap), d, to + at);
+          return missing;
+        });
+        if (!is_zero(d, wrong)) *wrong_ = true;
       }
     }
     for (; i < n; ++i) {
@@ -172,41 +168,52 @@ class StoredWinners {
     }
   }
 
-  // Not zero where a tap is neither one of `count` from `low` on nor none. (Taking away `low` wraps.)
-  template <class D, class V>
-  static HWY_INLINE V beyond(D d, V tap, V low, V count) {
-    const V from_low = hn::Sub(tap, low);
-    return hn::IfThenElseZero(hn::Eq(hn::Max(from_low, count), from_low), hn::Xor(tap, hn::Set(d, std::uint8_t{0xff})));
+  // Which numbers are none of `count` from `low` on. (Taking away `low` wraps: what lies below it is large.)
+  template <class V>
+  static HWY_INLINE auto outside(V number, V low, V count) {
+    const V from_low = hn::Sub(number, low);
+    return hn::Eq(hn::Max(from_low, count), from_low);
   }
 
-  // Not zero where a tap's column is none of `count` from `low` on.
+  // The columns of taps.
   template <class D, class V>
-  HWY_INLINE V column_beyond(D d, V tap, V low, V count) const {
+  HWY_INLINE V columns_of(D d, V tap) const {
     const auto window = static_cast<std::uint8_t>(g_.axes[2].window);
-    auto column = tap;
+    V column = tap;
     for (std::size_t next = window; next < taps_.taps.size(); next += window) {
       const auto begin = hn::Set(d, static_cast<std::uint8_t>(next));
       column = hn::Sub(column, hn::IfThenElseZero(hn::Eq(hn::Max(tap, begin), tap), hn::Set(d, window)));
     }
-    const V from_low = hn::Sub(column, low);
-    return hn::IfThenElseZero(hn::Eq(hn::Max(from_low, count), from_low), hn::Xor(tap, hn::Set(d, std::uint8_t{0xff})));
+    return column;
   }
 
-  template <class D>
-  HWY_INLINE hn::Vec<D> wrong_in_row(D d, const Range& range, const std::uint8_t* row) const {
-    const std::int64_t n = g_.axes[2].output;
-    const auto low = hn::Set(d, static_cast<std::uint8_t>(range.low));
-    const auto count = hn::Set(d, static_cast<std::uint8_t>(range.high - range.low));
+  // Not zero if one of the `n` winners side by side is wrong: missing(taps, i), a mask, holds and it is not none. A
+  // vector beyond them may be read.
+  template <class D, class F>
+  static HWY_INLINE hn::Vec<D> wrong_in_run(D d, const std::uint8_t* run, std::int64_t n, const F& missing) {
     auto wrong = hn::Zero(d);
     for (std::int64_t i = 0; i < n; i += lanes(d)) {
-      const auto tap = hn::LoadU(d, row + i);
-      const auto columns =
-          column_beyond(d, tap, hn::LoadU(d, taps_.column_low.data() + i), hn::LoadU(d, taps_.column_count.data() + i));
-      const auto here = hn::Or(beyond(d, tap, low, count), columns);
+      const auto tap = hn::LoadU(d, run + i);
+      const auto here = hn::IfThenElseZero(missing(tap, i), hn::Not(tap));  // of none, whose bits are all ones, zero
       const bool whole = i + lanes(d) <= n;
       wrong = hn::Or(wrong, whole ? here : hn::IfThenElseZero(hn::FirstN(d, static_cast<std::size_t>(n - i)), here));
     }
     return wrong;
+  }
+  template <class D>
+  static HWY_INLINE bool is_zero(D d, hn::Vec<D> v) {
+    return hn::AllTrue(d, hn::Eq(v, hn::Zero(d)));
+  }
+
+  template <class D>
+  HWY_INLINE hn::Vec<D> wrong_in_row(D d, const Range& range, const std::uint8_t* row) const {
+    const auto low = hn::Set(d, static_cast<std::uint8_t>(range.low));
+    const auto count = hn::Set(d, static_cast<std::uint8_t>(range.high - range.low));
+    return wrong_in_run(d, row, g_.axes[2].output, [&](auto tap, std::int64_t i) HWY_ATTR {
+      const auto first = hn::LoadU(d, taps_.column_low.data() + i);
+      const auto columns = hn::LoadU(d, taps_.column_count.data() + i);
+      return hn::Or(outside(tap, low, count), outside(columns_of(d, tap), first, columns));
+    });
   }
 
   // The same where channels are innermost, of which there are whole vectors of 16.
@@ -215,21 +222,16 @@ class StoredWinners {
     const std::int64_t outputs = g_.axes[2].output;
     const auto low = hn::Set(d, static_cast<std::uint8_t>(range.low));
     const auto count = hn::Set(d, static_cast<std::uint8_t>(range.high - range.low));
-    auto wrong = hn::Zero(d);
-    const auto check = [&](const std::uint8_t* run, std::int64_t n, auto f) HWY_ATTR {
-      for (std::int64_t i = 0; i < n; i += lanes(d)) {
-        const auto here = f(hn::LoadU(d, run + i));
-        const bool whole = i + lanes(d) <= n;
-        wrong = hn::Or(wrong, whole ? here : hn::IfThenElseZero(hn::FirstN(d, static_cast<std::size_t>(n - i)), here));
-      }
-    };
-    check(row, outputs * unit_, [&](auto tap) HWY_ATTR { return beyond(d, tap, low, count); });
+    auto wrong = wrong_in_run(d, row, outputs * unit_,
+                              [&](auto tap, std::int64_t) HWY_ATTR { return outside(tap, low, count); });
     for (std::int64_t o = 0; o < outputs; ++o) {
       if (o == taps_.partial_left) o = std::max(o, outputs - taps_.partial_right);
       if (o == outputs) break;
       const auto first = hn::Set(d, taps_.column_low[static_cast<std::size_t>(o)]);
       const auto columns = hn::Set(d, taps_.column_count[static_cast<std::size_t>(o)]);
-      check(row + o * unit_, unit_, [&](auto tap) HWY_ATTR { return column_beyond(d, tap, first, columns); });
+      wrong = hn::Or(wrong, wrong_in_run(d, row + o * unit_, unit_, [&](auto tap, std::int64_t) HWY_ATTR {
+                       return outside(columns_of(d, tap), first, columns);
+                     }));
     }
     return wrong;
   }
