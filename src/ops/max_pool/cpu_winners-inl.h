@@ -20,6 +20,7 @@ template <class W>
 class StoredWinners {
  public:
   static constexpr W kNone = static_cast<W>(~W{0});
+  static constexpr std::int64_t kFewEdges = 4;  // windows of a row that are checked one by one
 
   // `wrong` is set when a stored winner is no tap of its window.
   StoredWinners(const PoolGeometry& g, const PoolTaps& taps, const PoolStored& stored, std::int64_t unit,
@@ -56,12 +57,19 @@ class StoredWinners {
     RowPlace row = place;
     auto wrong = hn::Zero(d);
     bool right = true;
-    for (std::int64_t r = 0; r < rows; ++r, ++row.h, data += step) {
+    const bool is_one_run =
+        unit_ == 1 && step == g_.axes[2].output && taps_.partial_left + taps_.partial_right <= kFewEdges;
+    for (std::int64_t r = 0, together = 1; r < rows; r += together, row.h += together, data += together * step) {
       const Range range = existing_taps(row.d, row.h);
-      if (range.exact) {
-        wrong = hn::Or(wrong, unit_ == 1 ? wrong_in_row(d, range, data) : wrong_in_pixels(d, range, data));
-      } else {
+      together = 1;
+      if (!range.exact) {
         right &= check_each(row, data);
+      } else if (is_one_run) {
+        while (r + together < rows && existing_taps(row.d, row.h + together) == range) ++together;
+        wrong = hn::Or(wrong, wrong_in_range(d, range, data, together * step));
+        for (std::int64_t i = 0; i < together; ++i) right &= edges_are_right(data + i * step);
+      } else {
+        wrong = hn::Or(wrong, unit_ == 1 ? wrong_in_row(d, range, data) : wrong_in_pixels(d, range, data));
       }
     }
     right &= is_zero(d, wrong);
@@ -206,6 +214,29 @@ class StoredWinners {
   }
 
   template <class D>
+  static HWY_INLINE hn::Vec<D> wrong_in_range(D d, const Range& range, const std::uint8_t* run, std::int64_t n) {
+    const auto low = hn::Set(d, static_cast<std::uint8_t>(range.low));
+    const auto count = hn::Set(d, static_cast<std::uint8_t>(range.high - range.low));
+    return wrong_in_run(d, run, n, [&](auto tap, std::int64_t) HWY_ATTR { return outside(tap, low, count); });
+  }
+
+  // Whether the winners at both ends of a row, some of whose columns are padding, are columns that exist. (A number
+  // beyond all taps has been seen already, and none is none.)
+  [[nodiscard]] HWY_INLINE bool edges_are_right(const std::uint8_t* row) const {
+    const auto is_right = [&](std::int64_t o) {
+      if (row[o] >= taps_.taps.size()) return true;
+      const std::int64_t column = taps_.taps[row[o]][2];
+      return column >= taps_.first[2][static_cast<std::size_t>(o)] &&
+             column < taps_.end[2][static_cast<std::size_t>(o)];
+    };
+    const std::int64_t n = g_.axes[2].output;
+    bool right = true;
+    for (std::int64_t o = 0; o < taps_.partial_left; ++o) right &= is_right(o);
+    for (std::int64_t o = n - taps_.partial_right; o < n; ++o) right &= is_right(o);
+    return right;
+  }
+
+  template <class D>
   HWY_INLINE hn::Vec<D> wrong_in_row(D d, const Range& range, const std::uint8_t* row) const {
     const auto low = hn::Set(d, static_cast<std::uint8_t>(range.low));
     const auto count = hn::Set(d, static_cast<std::uint8_t>(range.high - range.low));
@@ -220,10 +251,7 @@ class StoredWinners {
   template <class D>
   HWY_INLINE hn::Vec<D> wrong_in_pixels(D d, const Range& range, const std::uint8_t* row) const {
     const std::int64_t outputs = g_.axes[2].output;
-    const auto low = hn::Set(d, static_cast<std::uint8_t>(range.low));
-    const auto count = hn::Set(d, static_cast<std::uint8_t>(range.high - range.low));
-    auto wrong = wrong_in_run(d, row, outputs * unit_,
-                              [&](auto tap, std::int64_t) HWY_ATTR { return outside(tap, low, count); });
+    auto wrong = wrong_in_range(d, range, row, outputs * unit_);
     for (std::int64_t o = 0; o < outputs; ++o) {
       if (o == taps_.partial_left) o = std::max(o, outputs - taps_.partial_right);
       if (o == outputs) break;
