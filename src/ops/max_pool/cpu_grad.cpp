@@ -9,173 +9,13 @@
 #include <hwy/foreach_target.h>  // IWYU pragma: keep
 
 #include "backends/cpu/dispatch.h"
+#include "ops/max_pool/cpu_gather-inl.h"
 #include "ops/max_pool/cpu_kernel.h"
 #include "ops/max_pool/cpu_rows-inl.h"
 #include "ops/max_pool/cpu_winners-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace bp::cpu::HWY_NAMESPACE {
-
-// A window that can be the winner's: where its row's winners and dy stand, and the tap that the element is in it.
-template <class A, class W>
-struct Candidate {
-  const W* winners;
-  const A* dy;
-  std::int64_t tap;
-};
-
-// Winners wait as bytes where their numbers fit, which a vector load widens.
-template <class A, class W>
-HWY_INLINE auto load_winners(const W* p) {
-  const hn::RebindToSigned<Lanes<A>> d;
-  if constexpr (sizeof(W) == sizeof(A)) {
-    return hn::LoadU(d, p);
-  } else {
-    return hn::PromoteTo(d, hn::LoadU(hn::Rebind<W, decltype(d)>(), p));
-  }
-}
-
-// Candidates whose count the compiler knows (kCount > 0), so that their addresses stay in registers; or any count.
-template <class A, class W, int kCount>
-class Sum {
- public:
-  Sum(const Candidate<A, W>* candidates, int count) : candidates_(candidates), count_(count) {
-    for (int k = 0; k < kCount; ++k) own_[k] = candidates[k];
-  }
-
-  // One vector of sums at i.
-  HWY_INLINE auto at(std::int64_t i) const {
-    auto sum = hn::Zero(Lanes<A>());
-    if constexpr (kCount > 0) {
-      for (int k = 0; k < kCount; ++k) sum = hn::Add(sum, term(own_[k], i));
-    } else {
-      for (int k = 0; k < count_; ++k) sum = hn::Add(sum, term(candidates_[k], i));
-    }
-    return sum;
-  }
-
- private:
-  static HWY_INLINE auto term(const Candidate<A, W>& c, std::int64_t i) {
-    const Lanes<A> d;
-    const hn::RebindToSigned<Lanes<A>> di;
-    const auto tap = hn::Set(di, static_cast<hn::TFromD<decltype(di)>>(c.tap));
-    return hn::IfThenElseZero(hn::RebindMask(d, hn::Eq(load_winners<A>(c.winners + i), tap)), hn::LoadU(d, c.dy + i));
-  }
-
-  Candidate<A, W> own_[kCount > 0 ? kCount : 1];
-  const Candidate<A, W>* candidates_;
-  int count_;
-};
-
-// Winners of more than a byte, and f64, are rare: their loops are compiled once, not for every count and way.
-template <class W>
-inline constexpr bool kIsCommon = sizeof(W) == 1;
-
-// Calls f(sum) with the Sum that fits: the counts that common windows have are known to the compiler.
-template <class A, class W, class F>
-HWY_INLINE void with_sum(const Candidate<A, W>* candidates, int count, F&& f) {
-  switch (kIsCommon<W> ? count : 0) {
-    case 1:
-      return f(Sum < A, W, kIsCommon<W> ? 1 : 0 > (candidates, count));
-    case 2:
-      return f(Sum < A, W, kIsCommon<W> ? 2 : 0 > (candidates, count));
-    case 3:
-      return f(Sum < A, W, kIsCommon<W> ? 3 : 0 > (candidates, count));
-    case 4:
-      return f(Sum < A, W, kIsCommon<W> ? 4 : 0 > (candidates, count));
-    case 6:
-      return f(Sum < A, W, kIsCommon<W> ? 6 : 0 > (candidates, count));
-    case 9:
-      return f(Sum < A, W, kIsCommon<W> ? 9 : 0 > (candidates, count));
-    default:
-      return f(Sum<A, W, 0>(candidates, count));
-  }
-}
-
-// Where sums go: into a block in scratch memory, which takes up to two vectors beyond a run; or at once into dx, where
-// runs are whole vectors there, by ordinary or by non-temporal stores (which drain while the next sums are made).
-enum class Way { block, store, stream };
-
-template <Way kWay, class A, class T, class V>
-HWY_INLINE void emit(V v, A* block, T* dx, std::int64_t i) {
-  const Lanes<A> d;
-  if constexpr (kWay == Way::block) {
-    hn::StoreU(v, d, block + i);
-  } else if constexpr (kWay == Way::store) {
-    store(d, v, dx + i);
-  } else {
-    stream(d, v, dx + i);
-  }
-}
-
-// Runs that are summed alike: `count` of them, n lanes each, `step` apart in scratch and `out_step` apart in the
-// output.
-struct GatherRuns {
-  std::int64_t count, n, step, out_step;
-};
-
-// out[i] = the sum over the candidates at at + i.
-template <Way kWay, class A, class W, class T>
-HWY_INLINE void gather(const Candidate<A, W>* candidates, int count, std::int64_t at, const GatherRuns& runs, A* block,
-                       T* dx) {
-  with_sum(candidates, count, [&](const auto& sum) HWY_ATTR {
-    const Lanes<A> d;
-    for (std::int64_t r = 0; r < runs.count; ++r) {
-      const std::int64_t from = at + r * runs.step;
-      const std::int64_t to = r * runs.out_step;
-      for (std::int64_t i = 0; i < runs.n; i += lanes(d)) emit<kWay>(sum.at(from + i), block, dx, to + i);
-    }
-  });
-}
-
-// The same for columns of two phases: out[2i] from the first, out[2i + 1] from the second; n columns in all.
-template <Way kWay, class A, class W, class T, class Even, class Odd>
-HWY_INLINE void gather_pairs(const Even& even, const Odd& odd, std::int64_t odd_at, const GatherRuns& runs, A* block,
-                             T* dx) {
-  const Lanes<A> d;
-  const std::int64_t step = lanes(d);
-  HWY_ALIGN A pairs[2 * hn::MaxLanes(Lanes<A>())];
-  for (std::int64_t r = 0; r < runs.count; ++r) {
-    const std::int64_t from = r * runs.step;
-    const std::int64_t to = r * runs.out_step;
-    for (std::int64_t i = 0; i < runs.n; i += 2 * step) {
-      const auto a = even.at(from + i / 2), b = odd.at(odd_at + from + i / 2);
-      if constexpr (kWay == Way::block) {
-        hn::StoreInterleaved2(a, b, d, block + to + i);
-      } else {
-        hn::StoreInterleaved2(a, b, d, pairs);
-        emit<kWay>(hn::Load(d, pairs), block, dx, to + i);
-        if (i + step < runs.n) emit<kWay>(hn::Load(d, pairs + step), block, dx, to + i + step);
-      }
-    }
-  }
-}
-
-// The counts that windows of 2 and 3 with stride 2 have are known to the compiler.
-template <Way kWay, class A, class W, class T>
-HWY_INLINE void gather_pairs(const Candidate<A, W>* first, int first_count, const Candidate<A, W>* second,
-                             int second_count, std::int64_t second_at, const GatherRuns& runs, A* block, T* dx) {
-  const auto known = [&]<int kFirst, int kSecond>() HWY_ATTR {
-    gather_pairs<kWay, A, W>(Sum<A, W, kFirst>(first, first_count), Sum<A, W, kSecond>(second, second_count), second_at,
-                             runs, block, dx);
-  };
-  switch (kIsCommon<W> ? 100 * first_count + second_count : 0) {
-    case 101:
-      return known.template operator() < kIsCommon<W> ? 1 : 0, kIsCommon<W> ? 1 : 0 > ();
-    case 102:
-      return known.template operator() < kIsCommon<W> ? 1 : 0, kIsCommon<W> ? 2 : 0 > ();
-    case 201:
-      return known.template operator() < kIsCommon<W> ? 2 : 0, kIsCommon<W> ? 1 : 0 > ();
-    case 202:
-      return known.template operator() < kIsCommon<W> ? 2 : 0, kIsCommon<W> ? 2 : 0 > ();
-    case 204:
-      return known.template operator() < kIsCommon<W> ? 2 : 0, kIsCommon<W> ? 4 : 0 > ();
-    case 402:
-      return known.template operator() < kIsCommon<W> ? 4 : 0, kIsCommon<W> ? 2 : 0 > ();
-    default:
-      return known.template operator()<0, 0>();
-  }
-}
 
 template <class T, class W>
 class GradRows {
@@ -281,8 +121,7 @@ class GradRows {
   [[nodiscard]] Way choose_way() const {
     const std::int64_t step = lanes(Lanes<A>());
     const bool phases = axis_w().stride > 2 && s_.cut.unit == 1;
-    if (!kIsCommon<W> || s_.scatters || phases || !dx_follows_ ||
-        (s_.cut.unit == 1 ? columns_ : s_.cut.unit) % step != 0)
+    if (s_.scatters || phases || !dx_follows_ || (s_.cut.unit == 1 ? columns_ : s_.cut.unit) % step != 0)
       return Way::block;
     if (!s_.past_cache) return Way::store;
     constexpr std::int64_t kLine = 64 / sizeof(T);
@@ -403,14 +242,12 @@ class GradRows {
             (d * axis_h().input + h) * columns_ * unit;
     if (stride > 2 && unit == 1) {
       gather_phases(rows, block_ + in_block);
-    } else if (!kIsCommon<W> || way_ == Way::block) {
+    } else if (way_ == Way::block) {
       gather_row<Way::block>(rows, layout_.block_lanes, block_ + in_block, dx);
-    } else if constexpr (kIsCommon<W>) {
-      if (way_ == Way::store) {
-        gather_row<Way::store>(rows, s_.dx.view.strides[1], block_, dx);
-      } else {
-        gather_row<Way::stream>(rows, s_.dx.view.strides[1], block_, dx);
-      }
+    } else if (way_ == Way::store) {
+      gather_row<Way::store>(rows, s_.dx.view.strides[1], block_, dx);
+    } else {
+      gather_row<Way::stream>(rows, s_.dx.view.strides[1], block_, dx);
     }
   }
 
@@ -419,13 +256,13 @@ class GradRows {
     const std::int64_t unit = s_.cut.unit;
     if (axis_w().stride == 1) {
       const int count = add_candidates(0, rows, candidates_);
-      gather<kWay>(candidates_, count, 0, {planes_, columns_ * unit, s_.pitch, plane_step}, block, dx);
+      gather<kWay>(Sum<A, W>(candidates_, count), 0, {planes_, columns_ * unit, s_.pitch, plane_step}, block, dx);
     } else if (unit > 1) {
       gather_pixels<kWay>(rows, block, dx);
     } else {
       const int first = add_candidates(first_phase_, rows, candidates_);
       const int second = add_candidates(1 - first_phase_, rows, candidates_ + first);
-      gather_pairs<kWay>(candidates_, first, candidates_ + first, second, first_phase_,
+      gather_pairs<kWay>(Sum<A, W>(candidates_, first), Sum<A, W>(candidates_ + first, second), first_phase_,
                          {planes_, columns_, s_.pitch, plane_step}, block, dx);
     }
   }
@@ -445,12 +282,12 @@ class GradRows {
       if (first >= columns_) continue;
       const std::int64_t pixels = (columns_ - first - 1) / stride + 1;
       if (whole > 0) {
-        gather<kWay>(candidates_, count, at, {pixels, whole, unit, stride * unit}, block + first * unit,
+        gather<kWay>(Sum<A, W>(candidates_, count), at, {pixels, whole, unit, stride * unit}, block + first * unit,
                      dx + first * unit);
       }
       if (whole == unit) continue;
       for (std::int64_t i = 0; i < pixels; ++i) {  // what lies beyond is another phase's
-        gather<Way::block>(candidates_, count, at + i * unit + whole, {1, unit - whole, 0, 0}, rest, dx);
+        gather<Way::block>(Sum<A, W>(candidates_, count), at + i * unit + whole, {1, unit - whole, 0, 0}, rest, dx);
         std::memcpy(block + (first + i * stride) * unit + whole, rest,
                     static_cast<std::size_t>(unit - whole) * sizeof(A));
       }
@@ -463,7 +300,7 @@ class GradRows {
     const std::int64_t n = (planes_ - 1) * s_.pitch + (s_.windows - s_.before);
     for (std::int64_t phase = 0; phase < stride; ++phase) {
       const int count = add_candidates(phase, rows, candidates_);
-      gather<Way::block>(candidates_, count, 0, {1, n, 0, 0}, sums_ + phase * row_lanes_, dx_data_);
+      gather<Way::block>(Sum<A, W>(candidates_, count), 0, {1, n, 0, 0}, sums_ + phase * row_lanes_, dx_data_);
     }
     for (std::int64_t segment = 0; segment < planes_; ++segment) {
       const A* sums = sums_ + segment * s_.pitch;
