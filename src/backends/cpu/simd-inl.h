@@ -116,15 +116,15 @@ HWY_INLINE auto f16_bits(D d, V v) {
   return hn::Or(hn::IfThenElse(hn::RebindMask(u, is_large), large, finite), hn::ShiftRight<16>(sign));
 }
 
-// The bits of bf16, in lanes of 32.
+// The bits of bf16 are the upper half of these, in lanes of 32.
 template <class D, class V>
-HWY_INLINE auto bf16_bits(D, V v) {
+HWY_INLINE auto rounded_to_bf16(D, V v) {
   const hn::RebindToUnsigned<D> u;
   const auto all = hn::BitCast(u, v);
   const auto odd = hn::And(hn::ShiftRight<16>(all), hn::Set(u, 1u));
   const auto rounded = hn::Add(hn::Add(all, hn::Set(u, 0x7fffu)), odd);
   const auto quiet = hn::Or(all, hn::Set(u, 0x400000u));
-  return hn::ShiftRight<16>(hn::IfThenElse(hn::RebindMask(u, hn::IsNaN(v)), quiet, rounded));
+  return hn::IfThenElse(hn::RebindMask(u, hn::IsNaN(v)), quiet, rounded);
 }
 
 // lanes(d) lanes as elements of T. Accumulators are rounded: the one rounding. Lanes of integers hold bits, of which
@@ -145,7 +145,7 @@ HWY_INLINE auto narrowed(D d, V v) {
   } else if constexpr (std::is_same_v<T, f16> || std::is_same_v<T, bf16>) {
     const hn::Rebind<std::uint16_t, D> narrow_d;
     if constexpr (std::is_same_v<T, bf16>) {
-      return hn::TruncateTo(narrow_d, bf16_bits(d, v));
+      return hn::TruncateTo(narrow_d, hn::ShiftRight<16>(rounded_to_bf16(d, v)));
     } else {
 #if BP_HAS_F16
       const hn::Rebind<hwy::float16_t, D> half_d;
@@ -225,6 +225,13 @@ HWY_INLINE V interleave_upper(D d, V a, V b) {
   hn::StoreInterleaved2(a, b, d, pairs);
   return hn::Load(d, pairs + lanes(d));
 #endif
+}
+
+// a[0] b[0] a[1] b[1] ... as bf16: as many bits as one of the two.
+template <class D, class V>
+HWY_INLINE auto interleaved_bf16(D d, V a, V b) {
+  const hn::RebindToUnsigned<D> u;
+  return hn::Or(hn::ShiftRight<16>(rounded_to_bf16(d, a)), hn::And(rounded_to_bf16(d, b), hn::Set(u, 0xffff0000u)));
 }
 
 // ---- Tails -----------------------------------------------------------------------------------------------

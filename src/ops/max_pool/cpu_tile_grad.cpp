@@ -335,9 +335,30 @@ class GradTiles {
     }
   }
 
+  // A vector of two elements each; for streams, which must be aligned, as two halves if need be.
+  template <Way kWay, class VU>
+  static HWY_INLINE void put_words(T* to, VU words) {
+    const hn::RebindToUnsigned<D> u;
+    auto* p = reinterpret_cast<std::uint32_t*>(to);
+    if constexpr (kWay == Way::store) {
+      hn::StoreU(words, u, p);
+    } else if (reinterpret_cast<std::uintptr_t>(p) % (hn::Lanes(u) * sizeof(*p)) == 0) {
+      hn::Stream(words, u, p);
+    } else {
+#if HWY_TARGET != HWY_SCALAR
+      const hn::Half<decltype(u)> half;
+      hn::Stream(hn::LowerHalf(half, words), half, p);
+      hn::Stream(hn::UpperHalf(half, words), half, p + hn::Lanes(half));
+#endif
+    }
+  }
+
   template <Way kWay, bool kPlanar>
   static HWY_INLINE void put_pairs(const Targets& targets, int out, std::int64_t at, V first, V second) {
     const D d;
+    if constexpr (kPlanar && kWay != Way::block && std::is_same_v<T, bf16> && hn::MaxLanes(D()) > 1) {
+      if (at + lanes(d) < targets.end) return put_words<kWay>(targets.dx[out] + at, interleaved_bf16(d, first, second));
+    }
     if constexpr (kPlanar) {
       put<kWay>(targets, out, at, interleave_lower(d, first, second));
       if (at + lanes(d) < targets.end) put<kWay>(targets, out, at + lanes(d), interleave_upper(d, first, second));
