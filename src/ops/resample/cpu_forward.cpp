@@ -56,12 +56,13 @@ class ForwardPart {
   }
 
   template <class E>
-  E* array(std::size_t at) const {
+  [[nodiscard]] E* array(std::size_t at) const {
     return reinterpret_cast<E*>(job_.scratch + at);
   }
   // Where the output stands on a level.
   HWY_INLINE std::int64_t index(int level) const {
-    return cursor_.index[static_cast<std::size_t>(rows_.walk.rank - rows_.levels + level)];
+    const int axis = rows_.walk.rank - rows_.levels + level;
+    return cursor_.index[static_cast<std::size_t>(axis)];
   }
   HWY_INLINE std::int64_t columns_read() const { return tile_.high - tile_.low; }
 

@@ -54,10 +54,10 @@ class GradientPart {
 
  private:
   template <class E>
-  E* array(std::size_t at) const {
+  [[nodiscard]] E* array(std::size_t at) const {
     return reinterpret_cast<E*>(job_.scratch + at);
   }
-  A* spare(int i) const { return array<A>(rows_.spare) + i * rows_.pitch; }
+  [[nodiscard]] A* spare(int i) const { return array<A>(rows_.spare) + i * rows_.pitch; }
 
   // ---- Levels --------------------------------------------------------------------------------------------
 
@@ -368,7 +368,7 @@ class GradientPart {
 
   // The columns that the tile before this one read too are moved to their new place. Returns the first column that is
   // still to be summed.
-  std::int64_t carry_over(std::int64_t count, std::int64_t tile_number) const {
+  [[nodiscard]] std::int64_t carry_over(std::int64_t count, std::int64_t tile_number) const {
     const Tile tile = rows_.tile(tile_number);
     if (rows_.along != Along::pixels || tile_number == job_.first_tile || rows_.kept_rows > 0) return tile.low;
     const Tile before = rows_.tile(tile_number - 1);
