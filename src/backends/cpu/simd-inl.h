@@ -112,14 +112,15 @@ HWY_INLINE auto f16_bits(D d, V v) {
   return hn::Or(hn::IfThenElse(hn::RebindMask(u, is_large), large, finite), hn::ShiftRight<16>(sign));
 }
 
+// The bits of bf16, in lanes of 32.
 template <class D, class V>
 HWY_INLINE auto bf16_bits(D, V v) {
   const hn::RebindToUnsigned<D> u;
   const auto all = hn::BitCast(u, v);
   const auto odd = hn::And(hn::ShiftRight<16>(all), hn::Set(u, 1u));
-  const auto rounded = hn::ShiftRight<16>(hn::Add(hn::Add(all, hn::Set(u, 0x7fffu)), odd));
-  const auto quiet = hn::Or(hn::ShiftRight<16>(all), hn::Set(u, 0x40u));
-  return hn::IfThenElse(hn::RebindMask(u, hn::IsNaN(v)), quiet, rounded);
+  const auto rounded = hn::Add(hn::Add(all, hn::Set(u, 0x7fffu)), odd);
+  const auto quiet = hn::Or(all, hn::Set(u, 0x400000u));
+  return hn::ShiftRight<16>(hn::IfThenElse(hn::RebindMask(u, hn::IsNaN(v)), quiet, rounded));
 }
 
 // lanes(d) lanes as elements of T. Accumulators are rounded: the one rounding. Lanes of integers hold bits, of which
@@ -139,15 +140,14 @@ HWY_INLINE auto narrowed(D d, V v) {
     }
   } else if constexpr (std::is_same_v<T, f16> || std::is_same_v<T, bf16>) {
     const hn::Rebind<std::uint16_t, D> narrow_d;
-    const hn::RebindToSigned<D> i;
     if constexpr (std::is_same_v<T, bf16>) {
-      return hn::DemoteTo(narrow_d, hn::BitCast(i, bf16_bits(d, v)));
+      return hn::TruncateTo(narrow_d, bf16_bits(d, v));
     } else {
 #if BP_HAS_F16
       const hn::Rebind<hwy::float16_t, D> half_d;
       return hn::BitCast(narrow_d, hn::DemoteTo(half_d, v));
 #else
-      return hn::DemoteTo(narrow_d, hn::BitCast(i, f16_bits(d, v)));
+      return hn::TruncateTo(narrow_d, f16_bits(d, v));
 #endif
     }
   } else {
