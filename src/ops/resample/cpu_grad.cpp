@@ -269,7 +269,9 @@ class GradientPart {
                              std::int64_t n, std::int64_t pitch, A* to) {
     const bool beyond = of.may_read_beyond(n);
     const std::int64_t begun = begun_ == r ? axis.shared[static_cast<std::size_t>(r - 1)] : 0;
-    const std::int64_t shared = room > 1 && beyond ? axis.shared[static_cast<std::size_t>(r)] : 0;
+    // What is written beyond n must not reach the next sum, which is begun already.
+    const bool apart = n % rows_.lanes == 0 || pitch >= n + rows_.lanes;
+    const std::int64_t shared = room > 1 && beyond && apart ? axis.shared[static_cast<std::size_t>(r)] : 0;
     if (begun == 0 && shared == 0) return sum_terms(of, n, rows_.along == Along::nothing, {to, nullptr});
     add_many(of.part(begun, of.count - shared - begun), n, beyond, begun > 0, to);
     begun_ = -1;
