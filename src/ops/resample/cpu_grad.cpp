@@ -276,9 +276,7 @@ class GradientPart {
     add_many(of.part(begun, of.count - shared - begun), n, beyond, begun > 0, to);
     begun_ = -1;
     if (shared == 0) return;
-    // Of narrow types so much less comes from memory that additions decide.
-    const bool in_order = rows_.in_follows && sizeof(T) >= 4;
-    add_to_both(of.part(of.count - shared, shared), of.weight + of.count, n, in_order, to, to + pitch);
+    add_to_both(of.part(of.count - shared, shared), of.weight + of.count, n, to, to + pitch);
     begun_ = r + 1;
   }
 

@@ -312,7 +312,7 @@ void Rows<A>::choose_along(Direction direction) {
   at_once = along == Along::transpose ? lanes
             : along == Along::pixels  ? std::clamp<std::int64_t>(2 * kRowElements / longest, 1, 4)
                                       : std::clamp<std::int64_t>(kRowElements / longest, 1, 16);
-  constexpr std::int64_t kFew = 4;  // sums of more read their rows in the order of memory anyway
+  constexpr std::int64_t kFew = 4;  // sums of more ask for their rows by themselves
   if (past_cache && levels == 1 && in_follows && longest_sum(level[0]) <= kFew) {
     // What comes from memory must not wait for long work in between.
     touches = true;
