@@ -135,10 +135,10 @@ class GradientPart {
       default:
         break;
     }
-    // Runs that stay in the cache, and of whole vectors, need no stop in scratch; but rows side by side, of types so
-    // narrow that a vector is a part of a line, would take lines in several turns.
+    // Runs that stay in the cache, and of whole vectors, need no stop in scratch; but where dx is the larger one, rows
+    // side by side, of types so narrow that a vector is a part of a line, would take too many lines in several turns.
     const std::int64_t shortest = rows_.along == Along::pixels ? rows_.pixel : n_out;
-    const bool in_turns = rows_.along != Along::pixels && sizeof(T) < sizeof(A);
+    const bool in_turns = rows_.along == Along::lookups && sizeof(T) < sizeof(A);
     if (rows_.past_cache || !rows_.out_contiguous || shortest < rows_.lanes || in_turns) {
       for (std::int64_t i = 0; i < unique; ++i) first_[i] = i * n_out;
       along(tile, RowSet<A, A>{unique, sums_, rows_.pitch, result_, first_});

@@ -310,7 +310,7 @@ void Rows<A>::choose_along(Direction direction) {
   for (const Tile& t : tiles) longest = std::max(longest, (t.high - t.low) * pixel);
   if (along == Along::transpose && longest * lanes > kBlockElements) along = Along::pixels;
   at_once = along == Along::transpose ? lanes
-            : along == Along::pixels  ? std::clamp<std::int64_t>(2 * kRowElements / longest, 1, 4)
+            : along == Along::pixels  ? std::clamp<std::int64_t>(4 * kRowElements / longest, 1, 4)
                                       : std::clamp<std::int64_t>(kRowElements / longest, 1, 16);
   constexpr std::int64_t kFew = 4;  // sums of more ask for their rows by themselves
   if (past_cache && levels == 1 && in_follows && longest_sum(level[0]) <= kFew) {
