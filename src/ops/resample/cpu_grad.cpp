@@ -156,20 +156,27 @@ class GradientPart {
   void block_of_doubles(RowCursor& cursor, std::int64_t count, const Tile& tile) {
     const SumAxis<A>& axis = rows_.level[0];
     const bool in_scratch = rows_.past_cache || !rows_.out_contiguous;
+    const std::int64_t n = (tile.last - tile.first) * rows_.pixel;
     for (std::int64_t i = 0; i < count; ++i, cursor.next(rows_.walk)) {
       const std::int64_t r = level_index(1, cursor);
       if (i == 0 || r == 0) touch_rows(axis, r, count - i, dy_ + cursor.in);
-      const T* from = dy_ + cursor.in + 2 * r * axis.in_stride;
-      out_[i] = cursor.out;
+      const T* from = dy_ + cursor.in + 2 * r * axis.in_stride + 2 * tile.first * rows_.pixel;
+      out_[i] = cursor.out + tile.first * rows_.out_column_stride;
       source_[i] = i;
       if (in_scratch) {
-        nearest_pairs<A>(from, axis.in_stride, tile.last, result_ + i * tile.last);
+        add_doubles(from, tile, result_ + i * n);
       } else {
-        prefetch(from + 2 * rows_.at_once * axis.in_stride, 2 * tile.high);
-        nearest_pairs<A>(from, axis.in_stride, tile.last, dx_ + cursor.out);
+        if (rows_.pixel == 1) prefetch(from + 2 * rows_.at_once * axis.in_stride, 2 * tile.high);
+        add_doubles(from, tile, dx_ + out_[i]);
       }
     }
     if (in_scratch) store_block(count, count, tile, result_);
+  }
+  template <class U>
+  HWY_INLINE void add_doubles(const T* from, const Tile& tile, U* to) const {
+    const std::int64_t stride = rows_.level[0].in_stride, columns = tile.last - tile.first;
+    if (rows_.along == Along::pairs) return nearest_pairs<A>(from, stride, columns, to);
+    nearest_pixels<A>(from, stride, columns, rows_.pixel, to);
   }
 
   template <class U>
