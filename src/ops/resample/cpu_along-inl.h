@@ -122,6 +122,24 @@ HWY_INLINE void along_pixels(const Rows<A>& rows, const Tile& tile, std::int64_t
   }
 }
 
+// Sums of two rows, and of two columns along them, at once: nearest, twice the size. A column is a vector or more.
+template <class A, class T, class U>
+HWY_INLINE void nearest_pixels(const T* from, std::int64_t stride, std::int64_t columns, std::int64_t pixel, U* to) {
+  const Lanes<A> d;
+  constexpr std::int64_t kAhead = 2048 / sizeof(T);  // of two rows in turn the processor does not see what comes next
+  for (std::int64_t i = 0; i < columns; ++i, from += 2 * pixel, to += pixel) {
+    const T* below = from + stride;
+    fetch(from + kAhead, 2 * pixel);
+    fetch(below + kAhead, 2 * pixel);
+    for (std::int64_t at = 0; at < pixel; at += lanes(d)) {
+      const std::int64_t c = overlapping(at, pixel, lanes(d)), e = c + pixel;
+      const auto left = hn::Add(load(d, from + c), load(d, below + c));
+      const auto right = hn::Add(load(d, from + e), load(d, below + e));
+      store(d, hn::Add(hn::Add(hn::Zero(d), left), right), to + c);
+    }
+  }
+}
+
 // The rows of a block: where each begins in scratch, and where it goes.
 template <class A, class U>
 struct RowSet {
@@ -197,7 +215,7 @@ HWY_NOINLINE void along_pairs(const Rows<A>& rows, const Tile& tile, const RowSe
   along_pairs<false>(rows, tile, set);
 }
 
-// Sums of two rows, and of two columns along them, at once: nearest, twice the size. Nothing beyond 2n is read.
+// The same of columns of one element. Nothing beyond 2n is read.
 template <class A, class T, class U>
 HWY_INLINE void nearest_pairs(const T* from, std::int64_t stride, std::int64_t n, U* to) {
   const Lanes<A> d;

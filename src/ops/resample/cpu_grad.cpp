@@ -135,10 +135,10 @@ class GradientPart {
       default:
         break;
     }
-    // Runs that stay in the cache, and of whole vectors, need no stop in scratch; but rows side by side, of types so
-    // narrow that a vector is a part of a line, would take lines in several turns.
+    // Runs that stay in the cache, and of whole vectors, need no stop in scratch; but where dx is the larger one, rows
+    // side by side, of types so narrow that a vector is a part of a line, would take too many lines in several turns.
     const std::int64_t shortest = rows_.along == Along::pixels ? rows_.pixel : n_out;
-    const bool in_turns = rows_.along != Along::pixels && sizeof(T) < sizeof(A);
+    const bool in_turns = rows_.along == Along::lookups && sizeof(T) < sizeof(A);
     if (rows_.past_cache || !rows_.out_contiguous || shortest < rows_.lanes || in_turns) {
       for (std::int64_t i = 0; i < unique; ++i) first_[i] = i * n_out;
       along(tile, RowSet<A, A>{unique, sums_, rows_.pitch, result_, first_});
@@ -156,20 +156,27 @@ class GradientPart {
   void block_of_doubles(RowCursor& cursor, std::int64_t count, const Tile& tile) {
     const SumAxis<A>& axis = rows_.level[0];
     const bool in_scratch = rows_.past_cache || !rows_.out_contiguous;
+    const std::int64_t n = (tile.last - tile.first) * rows_.pixel;
     for (std::int64_t i = 0; i < count; ++i, cursor.next(rows_.walk)) {
       const std::int64_t r = level_index(1, cursor);
       if (i == 0 || r == 0) touch_rows(axis, r, count - i, dy_ + cursor.in);
-      const T* from = dy_ + cursor.in + 2 * r * axis.in_stride;
-      out_[i] = cursor.out;
+      const T* from = dy_ + cursor.in + 2 * r * axis.in_stride + 2 * tile.first * rows_.pixel;
+      out_[i] = cursor.out + tile.first * rows_.out_column_stride;
       source_[i] = i;
       if (in_scratch) {
-        nearest_pairs<A>(from, axis.in_stride, tile.last, result_ + i * tile.last);
+        add_doubles(from, tile, result_ + i * n);
       } else {
-        prefetch(from + 2 * rows_.at_once * axis.in_stride, 2 * tile.high);
-        nearest_pairs<A>(from, axis.in_stride, tile.last, dx_ + cursor.out);
+        if (rows_.pixel == 1) prefetch(from + 2 * rows_.at_once * axis.in_stride, 2 * tile.high);
+        add_doubles(from, tile, dx_ + out_[i]);
       }
     }
     if (in_scratch) store_block(count, count, tile, result_);
+  }
+  template <class U>
+  HWY_INLINE void add_doubles(const T* from, const Tile& tile, U* to) const {
+    const std::int64_t stride = rows_.level[0].in_stride, columns = tile.last - tile.first;
+    if (rows_.along == Along::pairs) return nearest_pairs<A>(from, stride, columns, to);
+    nearest_pixels<A>(from, stride, columns, rows_.pixel, to);
   }
 
   template <class U>
@@ -269,14 +276,14 @@ class GradientPart {
                              std::int64_t n, std::int64_t pitch, A* to) {
     const bool beyond = of.may_read_beyond(n);
     const std::int64_t begun = begun_ == r ? axis.shared[static_cast<std::size_t>(r - 1)] : 0;
-    const std::int64_t shared = room > 1 && beyond ? axis.shared[static_cast<std::size_t>(r)] : 0;
+    // What is written beyond n must not reach the next sum, which is begun already.
+    const bool apart = n % rows_.lanes == 0 || pitch >= n + rows_.lanes;
+    const std::int64_t shared = room > 1 && beyond && apart ? axis.shared[static_cast<std::size_t>(r)] : 0;
     if (begun == 0 && shared == 0) return sum_terms(of, n, rows_.along == Along::nothing, {to, nullptr});
     add_many(of.part(begun, of.count - shared - begun), n, beyond, begun > 0, to);
     begun_ = -1;
     if (shared == 0) return;
-    // Of narrow types so much less comes from memory that additions decide.
-    const bool in_order = rows_.in_follows && sizeof(T) >= 4;
-    add_to_both(of.part(of.count - shared, shared), of.weight + of.count, n, in_order, to, to + pitch);
+    add_to_both(of.part(of.count - shared, shared), of.weight + of.count, n, to, to + pitch);
     begun_ = r + 1;
   }
 

@@ -105,12 +105,13 @@ struct Rows {
   std::int64_t element = 4;  // bytes
   bool past_cache = false;
 
+  // pairs and pixels: nearest, twice the size on one level and along the row. Both sums are made at once.
+  bool doubles = false;
   // pairs
   std::int64_t shift = 0;
   std::int64_t pair_terms = 0;
   std::int64_t pair_pitch = 0;
   std::vector<A> pair_weight{};  // [term][column]
-  bool doubles = false;          // nearest, twice the size on one level and along the row: both sums are made at once
   // lookups, for each vector of output elements so many terms
   using Lane = std::conditional_t<sizeof(A) == 8, std::int64_t, std::int32_t>;
   std::int64_t lookup_terms = 0;

@@ -121,6 +121,14 @@ std::int64_t longest_sum(const SumAxis<A>& axis) {
   return longest;
 }
 
+// Whether every sum is that of the next two.
+template <class A>
+bool is_doubled(const SumAxis<A>& axis) {
+  if (!axis.unit || axis.out == 0 || axis.in != 2 * axis.out || axis.terms(0) != 2 || axis.first(0) != 0) return false;
+  const auto& run = axis.runs[0];
+  return run.count == axis.out && run.repeat == 1 && (run.shift == 2 || axis.out == 1);
+}
+
 // The axes of a view that `table` leaves alone.
 Tensor left_alone(const Tensor& view, std::span<const AxisTable> axes) {
   Tensor rest{.dtype = view.dtype};
@@ -298,21 +306,17 @@ void Rows<A>::choose_along(Direction direction) {
     std::replace(begin, end, kNowhere, t.low * pixel);
   }
   const bool whole = tile_count() == 1 && tile(0).low == 0 && tile(0).high == in_columns;
-  if (along == Along::pairs && levels == 1 && in_contiguous && whole) {
-    const SumAxis<A>& rows = level[0];
-    const auto& run = rows.runs[0];
-    const bool rows_double = rows.unit && rows.in == 2 * rows.out && rows.terms(0) == 2 && rows.first(0) == 0 &&
-                             run.count == rows.out && run.repeat == 1 && (run.shift == 2 || rows.out == 1);
-    doubles = rows_double && wide.unit && wide.in == 2 * wide.out && pair_terms == 2 && shift == 0 && wide.out >= lanes;
+  if (levels == 1 && in_contiguous && is_doubled(level[0]) && is_doubled(wide)) {
+    doubles = (along == Along::pairs && whole && wide.out >= lanes) || (along == Along::pixels && pixel >= lanes);
   }
   in_follows = in_contiguous && levels > 0 && whole && level[at(levels - 1)].in_stride == in_columns * pixel;
   std::int64_t longest = along == Along::nothing ? std::min(out_columns, kRowElements) : 1;
   for (const Tile& t : tiles) longest = std::max(longest, (t.high - t.low) * pixel);
   if (along == Along::transpose && longest * lanes > kBlockElements) along = Along::pixels;
   at_once = along == Along::transpose ? lanes
-            : along == Along::pixels  ? std::clamp<std::int64_t>(2 * kRowElements / longest, 1, 4)
+            : along == Along::pixels  ? std::clamp<std::int64_t>(4 * kRowElements / longest, 1, 4)
                                       : std::clamp<std::int64_t>(kRowElements / longest, 1, 16);
-  constexpr std::int64_t kFew = 4;  // sums of more read their rows in the order of memory anyway
+  constexpr std::int64_t kFew = 4;  // sums of more ask for their rows by themselves
   if (past_cache && levels == 1 && in_follows && longest_sum(level[0]) <= kFew) {
     // What comes from memory must not wait for long work in between.
     touches = true;

@@ -17,7 +17,6 @@
 #include "backends/cpu/simd-inl.h"
 #include "ops/resample/cpu_rows.h"
 
-#include <hwy/cache_control.h>
 #include <hwy/highway.h>
 
 HWY_BEFORE_NAMESPACE();
@@ -243,8 +242,8 @@ HWY_NOINLINE void add_many(const Terms<A, T>& terms, std::int64_t n, bool may_re
   }
 }
 
-// kRows rows from the k-th on for add_to_both. kAhead: those that come after them are asked for.
-template <int kRows, bool kAhead, class A, class T>
+// kRows rows from the k-th on for add_to_both. Those that come after several are asked for.
+template <int kRows, class A, class T>
 HWY_INLINE void add_some_to_both(const Terms<A, T>& terms, std::int64_t k, const A* next_weight, std::int64_t n, A* to,
                                  A* next) {
   const Lanes<A> d;
@@ -259,11 +258,11 @@ HWY_INLINE void add_some_to_both(const Terms<A, T>& terms, std::int64_t k, const
   const auto w3 = hn::Set(d, w[kRows > 3 ? 3 : 0]), x3 = hn::Set(d, x[kRows > 3 ? 3 : 0]);
   const std::int64_t ahead = kRows * terms.stride;
   for (std::int64_t c = 0; c < n; c += lanes(d)) {
-    if constexpr (kAhead) {
-      hwy::Prefetch(p0 + ahead + c);
-      hwy::Prefetch(p1 + ahead + c);
-      hwy::Prefetch(p2 + ahead + c);
-      hwy::Prefetch(p3 + ahead + c);
+    if constexpr (kRows > 1) {
+      fetch(p0 + ahead + c, 1);
+      fetch(p1 + ahead + c, 1);
+      fetch(p2 + ahead + c, 1);
+      fetch(p3 + ahead + c, 1);
     }
     const auto v0 = load(d, p0 + c);
     const auto v1 = kRows > 1 ? load(d, p1 + c) : v0;
@@ -276,18 +275,14 @@ HWY_INLINE void add_some_to_both(const Terms<A, T>& terms, std::int64_t k, const
 }
 
 // Two sums that share rows: `to` goes on from what is there, `next` begins at +0 with weights of its own. The rows are
-// read once; up to a vector beyond n is read and written. `in_order`: one row after the other, in the order of memory,
-// which the processor reads ahead of by itself, at the price of more additions in scratch.
+// read once; up to a vector beyond n is read and written.
 template <class A, class T>
-HWY_NOINLINE void add_to_both(const Terms<A, T>& terms, const A* next_weight, std::int64_t n, bool in_order, A* to,
-                              A* next) {
+HWY_NOINLINE void add_to_both(const Terms<A, T>& terms, const A* next_weight, std::int64_t n, A* to, A* next) {
   constexpr std::int64_t kFew = 4;
   clear_row(n, next);
   std::int64_t k = 0;
-  if (!in_order) {
-    for (; k + kFew <= terms.count; k += kFew) add_some_to_both<kFew, true>(terms, k, next_weight, n, to, next);
-  }
-  for (; k < terms.count; ++k) add_some_to_both<1, false>(terms, k, next_weight, n, to, next);
+  for (; k + kFew <= terms.count; k += kFew) add_some_to_both<kFew>(terms, k, next_weight, n, to, next);
+  for (; k < terms.count; ++k) add_some_to_both<1>(terms, k, next_weight, n, to, next);
 }
 
 // Even and odd elements of a row in scratch apart.
@@ -356,7 +351,7 @@ HWY_INLINE void add_run(const T* from, std::int64_t stride, std::int64_t shift, 
     }
     for (std::int64_t i = 0; i < count; ++i, p += shift * stride, q += pitch) {
       if (ask_ahead) {
-        for (std::int64_t b = 0; b < lines; b += 64) hwy::Prefetch(ahead + b);
+        fetch(ahead, lines);
         ahead += lines;
       }
       auto low = zero, high = zero;
