@@ -295,38 +295,11 @@ Rows<A> make_rows(const ResamplePlan& plan) {
   return {Direction::forward, plan.x, plan.y, plan.axes, kAll, lanes, is_past_cache(stored_bytes({&plan.x, &plan.y}))};
 }
 
-template <class A>
-class ForwardKernel final : public Kernel {
- public:
-  ForwardKernel(std::shared_ptr<const ResamplePlan> plan, const Settings& settings)
-      : plan_(std::move(plan)),
-        team_(settings),
-        bytes_(stored_bytes({&plan_->x, &plan_->y})),
-        rows_(make_rows<A>(*plan_)),
-        moves_(std::all_of(plan_->axes.begin(), plan_->axes.begin() + plan_->x.rank,
-                           [](const AxisTable& axis) { return axis.movement; })) {}
-
-  [[nodiscard]] std::size_t workspace_bytes() const override { return team_workspace(team_, rows_.scratch_bytes); }
-
-  void run(const Bindings& bindings) const override {
-    RowsJob all{.dtype = plan_->x.dtype, .in = bindings.input<void>(0), .out = bindings.output<void>(0)};
-    all.in_end = byte_range(plan_->x).high / static_cast<std::int64_t>(size_of(plan_->x.dtype));
-    run_rows(team_, rows_, bytes_, bindings.workspace, all, [&](const RowsJob& job) {
-      if constexpr (std::is_same_v<A, double>) {
-        moves_ ? BP_DISPATCH(MoveF64)(rows_, job) : BP_DISPATCH(ForwardF64)(rows_, job);
-      } else {
-        moves_ ? BP_DISPATCH(MoveF32)(rows_, job) : BP_DISPATCH(ForwardF32)(rows_, job);
-      }
-    });
-  }
-
- private:
-  std::shared_ptr<const ResamplePlan> plan_;
-  Team team_;
-  std::uint64_t bytes_;
-  Rows<A> rows_;
-  bool moves_;
-};
+// Where every axis is nearest, bits are moved.
+bool moves(const ResamplePlan& plan) {
+  return std::all_of(plan.axes.begin(), plan.axes.begin() + plan.x.rank,
+                     [](const AxisTable& axis) { return axis.movement; });
+}
 
 }  // namespace
 
@@ -339,8 +312,12 @@ std::string refuse_resample(const ResamplePlan& plan) {
 
 std::unique_ptr<Kernel> make_resample(std::shared_ptr<const ResamplePlan> plan, const Settings& settings) {
   if (plan->y.empty()) return PlainKernel<ResamplePlan, reference::resample>::make(std::move(plan), settings);
-  if (plan->x.dtype == DType::f64) return std::make_unique<ForwardKernel<double>>(std::move(plan), settings);
-  return std::make_unique<ForwardKernel<float>>(std::move(plan), settings);
+  if (plan->x.dtype == DType::f64) {
+    return std::make_unique<RowsKernel<double>>(plan, plan->x, plan->y, settings, make_rows<double>(*plan),
+                                                moves(*plan) ? BP_DISPATCH(MoveF64) : BP_DISPATCH(ForwardF64));
+  }
+  return std::make_unique<RowsKernel<float>>(plan, plan->x, plan->y, settings, make_rows<float>(*plan),
+                                             moves(*plan) ? BP_DISPATCH(MoveF32) : BP_DISPATCH(ForwardF32));
 }
 
 }  // namespace bp::cpu

@@ -450,36 +450,6 @@ Rows<A> make_rows(const ResampleGradPlan& plan) {
 
 bool adds_nothing(const ResampleGradPlan& plan) { return plan.dx.empty() || plan.dy.empty(); }
 
-template <class A>
-class GradientKernel final : public Kernel {
- public:
-  GradientKernel(std::shared_ptr<const ResampleGradPlan> plan, const Settings& settings)
-      : plan_(std::move(plan)),
-        team_(settings),
-        bytes_(stored_bytes({&plan_->dy, &plan_->dx})),
-        rows_(make_rows<A>(*plan_)) {}
-
-  [[nodiscard]] std::size_t workspace_bytes() const override { return team_workspace(team_, rows_.scratch_bytes); }
-
-  void run(const Bindings& bindings) const override {
-    RowsJob all{.dtype = plan_->dx.dtype, .in = bindings.input<void>(0), .out = bindings.output<void>(0)};
-    all.in_end = byte_range(plan_->dy).high / static_cast<std::int64_t>(size_of(plan_->dy.dtype));
-    run_rows(team_, rows_, bytes_, bindings.workspace, all, [&](const RowsJob& job) {
-      if constexpr (std::is_same_v<A, double>) {
-        BP_DISPATCH(GradientF64)(rows_, job);
-      } else {
-        BP_DISPATCH(GradientF32)(rows_, job);
-      }
-    });
-  }
-
- private:
-  std::shared_ptr<const ResampleGradPlan> plan_;
-  Team team_;
-  std::uint64_t bytes_;
-  Rows<A> rows_;
-};
-
 }  // namespace
 
 std::string refuse_resample_grad(const ResampleGradPlan& plan) {
@@ -494,8 +464,12 @@ std::unique_ptr<Kernel> make_resample_grad(std::shared_ptr<const ResampleGradPla
   if (adds_nothing(*plan)) {
     return PlainKernel<ResampleGradPlan, reference::resample_grad>::make(std::move(plan), settings);
   }
-  if (plan->dx.dtype == DType::f64) return std::make_unique<GradientKernel<double>>(std::move(plan), settings);
-  return std::make_unique<GradientKernel<float>>(std::move(plan), settings);
+  if (plan->dx.dtype == DType::f64) {
+    return std::make_unique<RowsKernel<double>>(plan, plan->dy, plan->dx, settings, make_rows<double>(*plan),
+                                                BP_DISPATCH(GradientF64));
+  }
+  return std::make_unique<RowsKernel<float>>(plan, plan->dy, plan->dx, settings, make_rows<float>(*plan),
+                                             BP_DISPATCH(GradientF32));
 }
 
 }  // namespace bp::cpu

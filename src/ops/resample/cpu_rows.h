@@ -13,9 +13,11 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <string>
 #include <type_traits>
+#include <utility>
 #include <vector>
 
 namespace bp::cpu {
@@ -229,28 +231,55 @@ struct RowsJob {
   std::int64_t first_tile = 0, last_tile = 0;
 };
 
-// Calls call(job) for parts of all rows. Rows are cut among threads; where there are few, their tiles too.
-template <class A, class Call>
-void run_rows(const Team& team, const Rows<A>& rows, std::uint64_t bytes, void* workspace, const RowsJob& all,
-              const Call& call) {
-  const TeamScratch scratch(workspace, rows.scratch_bytes);
-  const std::int64_t tiles = rows.tile_count();
-  const std::int64_t count = rows.count();
-  const std::int64_t blocks = (count + rows.at_once - 1) / rows.at_once;
-  const std::int64_t groups = std::min(tiles, (team.parts(tiles * blocks, bytes) + blocks - 1) / blocks);
-  team.run_items(blocks * groups, bytes, [&](std::int64_t first, std::int64_t last, int slot) {
-    RowsJob job = all;
-    job.scratch = scratch.slot(slot);
-    const auto part = [&](std::int64_t first_block, std::int64_t last_block, std::int64_t group) {
-      job.first_row = first_block * rows.at_once;
-      job.last_row = std::min(last_block * rows.at_once, count);
-      job.first_tile = tiles * group / groups;
-      job.last_tile = tiles * (group + 1) / groups;
-      call(static_cast<const RowsJob&>(job));
-    };
-    if (groups == 1) return part(first, last, 0);
-    for (std::int64_t item = first; item < last; ++item) part(item / groups, item / groups + 1, item % groups);
-  });
-}
+// What both directions are for their caller: rows of `in` made into rows of `out`, cut among threads; where rows are
+// few, their tiles too.
+template <class A>
+class RowsKernel final : public Kernel {
+ public:
+  using RunPart = void (*)(const Rows<A>& rows, const RowsJob& job);
+
+  // The rows read the tables of `plan`.
+  RowsKernel(std::shared_ptr<const void> plan, const Tensor& in, const Tensor& out, const Settings& settings,
+             Rows<A> rows, RunPart run_part)
+      : plan_(std::move(plan)),
+        team_(settings),
+        dtype_(out.dtype),
+        in_end_(byte_range(in).high / static_cast<std::int64_t>(size_of(in.dtype))),
+        bytes_(stored_bytes({&in, &out})),
+        rows_(std::move(rows)),
+        run_part_(run_part) {}
+
+  [[nodiscard]] std::size_t workspace_bytes() const override { return team_workspace(team_, rows_.scratch_bytes); }
+
+  void run(const Bindings& bindings) const override {
+    const TeamScratch scratch(bindings.workspace, rows_.scratch_bytes);
+    const std::int64_t tiles = rows_.tile_count();
+    const std::int64_t count = rows_.count();
+    const std::int64_t blocks = (count + rows_.at_once - 1) / rows_.at_once;
+    const std::int64_t groups = std::min(tiles, (team_.parts(tiles * blocks, bytes_) + blocks - 1) / blocks);
+    team_.run_items(blocks * groups, bytes_, [&](std::int64_t first, std::int64_t last, int slot) {
+      RowsJob job{.dtype = dtype_, .in = bindings.input<void>(0), .in_end = in_end_, .out = bindings.output<void>(0)};
+      job.scratch = scratch.slot(slot);
+      const auto part = [&](std::int64_t first_block, std::int64_t last_block, std::int64_t group) {
+        job.first_row = first_block * rows_.at_once;
+        job.last_row = std::min(last_block * rows_.at_once, count);
+        job.first_tile = tiles * group / groups;
+        job.last_tile = tiles * (group + 1) / groups;
+        run_part_(rows_, job);
+      };
+      if (groups == 1) return part(first, last, 0);
+      for (std::int64_t item = first; item < last; ++item) part(item / groups, item / groups + 1, item % groups);
+    });
+  }
+
+ private:
+  std::shared_ptr<const void> plan_;
+  Team team_;
+  DType dtype_;
+  std::int64_t in_end_;  // elements that may be read
+  std::uint64_t bytes_;
+  Rows<A> rows_;
+  RunPart run_part_;
+};
 
 }  // namespace bp::cpu
