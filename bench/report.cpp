@@ -127,6 +127,34 @@ std::string calls_table(const std::vector<SizedResults>& sizes) {
   return table;
 }
 
+std::string planes_head(int threads) {
+  return fmt::format("{:<24} {:<14} {:>10} {:>10} {:>6} {:>9}\n", "one plane", "implementation", "1 thread",
+                     fmt::format("{} threads", threads), "gain", "floor's");
+}
+
+std::string planes_row(const OneAndAll& results) {
+  const auto& [one, all] = results;
+  const std::string head = fmt::format("{:<24} {:<14} ", all.problem, all.implementation);
+  for (const Result* r : {&one, &all}) {
+    if (!r->verified) return head + fmt::format("DIFFERS: {}\n", r->difference);
+  }
+  return head + fmt::format("{:>10} {:>10} {:>6.2f} {:>9.2f}\n", human_time(one.timing().median_ns),
+                            human_time(all.timing().median_ns), one.timing().median_ns / all.timing().median_ns,
+                            one.timing().floor_ns / all.timing().floor_ns);
+}
+
+std::string strides_head() {
+  return fmt::format("{:<24} {:<14} {:<14} {:>10} {:>10} {:>6}\n", "other strides", "", "implementation", "direct",
+                     "by copies", "gain");
+}
+
+std::string strides_row(const Result& r) {
+  const std::string head = fmt::format("{:<24} {:<14} {:<14} ", r.problem, r.layout, r.implementation);
+  if (!r.verified) return head + fmt::format("DIFFERS: {}\n", r.difference);
+  return head + fmt::format("{:>10} {:>10} {:>6.2f}\n", human_time(r.timing().median_ns),
+                            human_time(r.peers.front().median_ns), r.times_best_peer());
+}
+
 // ---- JSON ------------------------------------------------------------------------------------------------
 
 std::string to_json(const Run& run, const std::vector<Result>& results) {
