@@ -115,6 +115,23 @@ struct CopyLimits {
 };
 CopyLimits copy_limits(int threads);
 
+// What arithmetic alone costs one thread, everything in the first cache: the nanoseconds of a step of one element, and
+// of all steps that a workload needs for an element, beside the floor's for its bytes in the last-level cache and past
+// it.
+struct StepLimit {
+  std::string_view name;
+  double ns = 0;
+};
+struct WorkloadLimit {
+  std::string_view name, dtype;
+  double arithmetic_ns = 0, hot_floor_ns = 0, cold_floor_ns = 0;
+};
+struct Limits {
+  std::vector<StepLimit> steps;
+  std::vector<WorkloadLimit> workloads;
+};
+Limits measure_limits(const Settings& settings);
+
 // ---- Reports ---------------------------------------------------------------------------------------------
 
 std::string table_head();
@@ -135,6 +152,8 @@ std::string planes_row(const OneAndAll& results);
 // Other strides beside packed copies.
 std::string strides_head();
 std::string strides_row(const Result& result);
+// Arithmetic beside the floor, and the greatest fraction of the floor that it leaves.
+std::string limits_table(const Limits& limits);
 
 // What a run was like.
 struct Run {

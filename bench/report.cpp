@@ -155,6 +155,20 @@ std::string strides_row(const Result& r) {
                             human_time(r.peers.front().median_ns), r.times_best_peer());
 }
 
+std::string limits_table(const Limits& limits) {
+  std::string table = fmt::format("{:<48} {:>8}\n", "one step of one element", "ns");
+  for (const StepLimit& step : limits.steps) table += fmt::format("{:<48} {:>8.4f}\n", step.name, step.ns);
+  table += fmt::format("\n{:<24} {:<5} {:>10} {:>10} {:>10} {:>11} {:>12}\n", "ns for an element", "type", "arithmetic",
+                       "floor hot", "floor cold", "at most hot", "at most cold");
+  for (const WorkloadLimit& w : limits.workloads) {
+    const auto at_most = [&](double floor) { return floor / std::max(floor, w.arithmetic_ns); };
+    table += fmt::format("{:<24} {:<5} {:>10.3f} {:>10.3f} {:>10.3f} {:>11.2f} {:>12.2f}\n", w.name, w.dtype,
+                         w.arithmetic_ns, w.hot_floor_ns, w.cold_floor_ns, at_most(w.hot_floor_ns),
+                         at_most(w.cold_floor_ns));
+  }
+  return table;
+}
+
 // ---- JSON ------------------------------------------------------------------------------------------------
 
 std::string to_json(const Run& run, const std::vector<Result>& results) {

@@ -18,7 +18,7 @@ for threads in 1 $(nproc); do
     --json "$name-threads-$threads.json" --plot bench/results/cpu.svg "$@"
 done
 if [ $# -eq 0 ]; then
-  for table in sizes calls planes strides; do
+  for table in sizes calls planes strides limits; do
     threads=1
     if [ $table = planes ]; then threads=$(nproc); fi
     { echo "# commit $BACKPASS_COMMIT: backpass bench --$table --threads $threads"

@@ -54,6 +54,10 @@ expect '^relu  *W reversed .*[0-9]$' "$folder/strides"
 expect '^slice-grad  *only y NHWC .*[0-9]$' "$folder/strides"
 expect '"peers": \[{"name": "packed", ' "$folder/strides.json"
 is_json "$folder/strides.json"
+"$1" bench --limits --seconds 0.001 > "$folder/limits"
+cat "$folder/limits"
+expect '^a product added  *[0-9.]*$' "$folder/limits"
+expect '^trilinear_x2  *bf16 .* [01]\.[0-9]*$' "$folder/limits"
 for table in planes strides; do
   if grep DIFFERS "$folder/$table"; then echo "something differs"; exit 1; fi
 done

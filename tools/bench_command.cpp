@@ -22,7 +22,7 @@ namespace tools {
 namespace {
 
 // What is printed instead of the workloads, on problems of its own.
-enum class Table { workloads, sizes, calls, planes, strides };
+enum class Table { workloads, sizes, calls, planes, strides, limits };
 
 struct BenchArguments {
   std::vector<std::string> words;  // an operator, then names of problems
@@ -215,7 +215,8 @@ int run_bench(const BenchArguments& a) {
   const Table table = a.table();
   if (a.tables.size() > 1 || (!a.tables.empty() && !a.words.empty())) {
     throw UsageError(
-        "--sizes, --calls, --planes, --strides: have their own problems, expected one of them and no name beside it");
+        "--sizes, --calls, --planes, --strides, --limits: have their own problems, expected one of them and no name "
+        "beside it");
   }
   if (!std::isfinite(a.seconds)) throw UsageError("--seconds: expected a number from 0 to 3600");
   require_writable(a.json);
@@ -256,6 +257,9 @@ int run_bench(const BenchArguments& a) {
     case Table::strides:
       run_strides(a.largest.value_or(128 * kMiB), bench);
       break;
+    case Table::limits:
+      fmt::print("{}", bench::limits_table(bench::measure_limits(bench.settings())));
+      break;
   }
   if (!a.json.empty()) write_file(a.json, bench::to_json(run, bench.results()));
   if (!a.plot.empty()) write_file(a.plot, bench::to_svg(run, bench.results()));
@@ -287,6 +291,7 @@ void add_bench(CLI::App& app, Command& chosen) {
   add_table("--calls", Table::calls, "the time of one call at 1 KiB and 32 KiB, beside the peers'");
   add_table("--planes", Table::planes, "one large plane, with one thread and with all");
   add_table("--strides", Table::strides, "tensors in other strides, beside packed copies of them");
+  add_table("--limits", Table::limits, "what arithmetic alone costs one thread, beside the floor");
   command
       ->add_option(
           "--largest", a->largest,
