@@ -8,6 +8,8 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <cstdlib>
 #include <cstring>
 #include <new>
 #include <utility>
@@ -34,15 +36,44 @@ Memory::Memory(Memory&& other) noexcept
 
 std::string Memory::path() const { return fmt::format("/proc/{}/fd/{}", ::getpid(), file_); }
 
+namespace {
+
+// The elements before the first one of a view, those that a reversed axis leads to, and those from there to its last.
+struct Reach {
+  std::int64_t before = 0, all = 0;
+};
+
+Reach reach(const tools::TensorSpec& spec) {
+  if (spec.absent || tools::element_count(spec.sizes) == 0) return {};
+  Reach r{.before = 0, .all = 1};
+  for (std::size_t axis = 0; axis < spec.sizes.size(); ++axis) {
+    const std::int64_t length = (spec.sizes[axis] - 1) * spec.strides[axis];
+    r.before += std::max<std::int64_t>(-length, 0);
+    r.all += std::abs(length);
+  }
+  return r;
+}
+
+// From the first to the last byte of a view.
 std::size_t byte_size(const tools::TensorSpec& spec) {
-  return spec.absent ? 0 : static_cast<std::size_t>(tools::element_count(spec.sizes)) * tools::dtype_size(spec.dtype);
+  return static_cast<std::size_t>(reach(spec).all) * tools::dtype_size(spec.dtype);
+}
+
+}  // namespace
+
+std::byte* origin(const Memory& memory, const tools::TensorSpec& spec) {
+  return memory.data() + static_cast<std::size_t>(reach(spec).before) * tools::dtype_size(spec.dtype);
 }
 
 BufferSet::BufferSet(const tools::Tensors& specs) {
-  for (const tools::TensorSpec& spec : specs.inputs) inputs.emplace_back(byte_size(spec));
-  for (const tools::TensorSpec& spec : specs.outputs) outputs.emplace_back(byte_size(spec));
-  for (const Memory& memory : inputs) in.push_back(memory.data());
-  for (const Memory& memory : outputs) out.push_back(memory.data());
+  for (const tools::TensorSpec& spec : specs.inputs) {
+    inputs.emplace_back(byte_size(spec));
+    in.push_back(origin(inputs.back(), spec));
+  }
+  for (const tools::TensorSpec& spec : specs.outputs) {
+    outputs.emplace_back(byte_size(spec));
+    out.push_back(origin(outputs.back(), spec));
+  }
 }
 
 // Bits by a multiplicative generator, out of a table of values.

@@ -5,6 +5,7 @@
 #include "problem.h"
 
 #include <cstddef>
+#include <cstdint>
 #include <span>
 #include <string>
 #include <vector>
@@ -33,9 +34,10 @@ class Memory {
   std::size_t size_ = 0;
 };
 
-std::size_t byte_size(const tools::TensorSpec& spec);
+// Where in the memory of a tensor its element (0, ..., 0) is.
+std::byte* origin(const Memory& memory, const tools::TensorSpec& spec);
 
-// The tensors of one problem in memory, packed in their layout.
+// The tensors of one problem in memory.
 struct BufferSet {
   explicit BufferSet(const tools::Tensors& specs);
 

@@ -26,6 +26,18 @@ const std::vector<Workload>& workloads();
 // One ordinary problem of each operator that moves about so many bytes in f32.
 std::vector<tools::Problem> problems_of_size(std::uint64_t bytes);
 
+// The same, and beside them pooling's gradient from x alone and nearest resampling's: on images of 64 x 64, or on one
+// sample of one channel.
+enum class Shape { images, plane };
+std::vector<tools::Problem> problems_in_all_ways(Shape shape, std::uint64_t bytes);
+
+// A problem of rank 4 in strides that are not packed, which have a name.
+struct Strided {
+  std::string strides;
+  tools::Problem problem;
+};
+std::vector<Strided> in_other_strides(const tools::Problem& problem);
+
 // ---- Measuring -------------------------------------------------------------------------------------------
 
 struct Settings {
@@ -75,6 +87,18 @@ struct Result {
 // Peers are timed in the sense that is judged.
 Result measure(const tools::Problem& problem, std::int32_t dtype, const Settings& settings, const Peers& peers);
 
+// The same problem on one thread and on those of the settings, in one race: a result of each. `small` is the same
+// question in a size for the oracle.
+struct OneAndAll {
+  Result one, all;
+};
+OneAndAll measure_threads(const tools::Problem& problem, const tools::Problem& small, std::int32_t dtype,
+                          const Settings& settings);
+
+// A problem in its own strides. Its only peer is what a user could do instead: copies of all that is not packed, the
+// operator on them, and a copy of its result back.
+Result measure_strides(const Strided& strided, std::int32_t dtype, const Settings& settings);
+
 // ---- The machine -----------------------------------------------------------------------------------------
 
 // What the machine is, and its limits: copy bandwidth with both kinds of stores.
@@ -91,6 +115,23 @@ struct CopyLimits {
 };
 CopyLimits copy_limits(int threads);
 
+// What arithmetic alone costs one thread, everything in the first cache: the nanoseconds of a step of one element, and
+// of all steps that a workload needs for an element, beside the floor's for its bytes in the last-level cache and past
+// it.
+struct StepLimit {
+  std::string_view name;
+  double ns = 0;
+};
+struct WorkloadLimit {
+  std::string_view name, dtype;
+  double arithmetic_ns = 0, hot_floor_ns = 0, cold_floor_ns = 0;
+};
+struct Limits {
+  std::vector<StepLimit> steps;
+  std::vector<WorkloadLimit> workloads;
+};
+Limits measure_limits(const Settings& settings);
+
 // ---- Reports ---------------------------------------------------------------------------------------------
 
 std::string table_head();
@@ -105,6 +146,14 @@ struct SizedResults {
 std::string sizes_table(const std::vector<SizedResults>& sizes);
 // The time of a call beside the peers': a line for each size and operator.
 std::string calls_table(const std::vector<SizedResults>& sizes);
+// One plane: the times of one thread and of all, and the gain, beside the floor's.
+std::string planes_head(int threads);
+std::string planes_row(const OneAndAll& results);
+// Other strides beside packed copies.
+std::string strides_head();
+std::string strides_row(const Result& result);
+// Arithmetic beside the floor, and the greatest fraction of the floor that it leaves.
+std::string limits_table(const Limits& limits);
 
 // What a run was like.
 struct Run {

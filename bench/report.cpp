@@ -127,6 +127,48 @@ std::string calls_table(const std::vector<SizedResults>& sizes) {
   return table;
 }
 
+std::string planes_head(int threads) {
+  return fmt::format("{:<24} {:<14} {:>10} {:>10} {:>6} {:>9}\n", "one plane", "implementation", "1 thread",
+                     fmt::format("{} threads", threads), "gain", "floor's");
+}
+
+std::string planes_row(const OneAndAll& results) {
+  const auto& [one, all] = results;
+  const std::string head = fmt::format("{:<24} {:<14} ", all.problem, all.implementation);
+  for (const Result* r : {&one, &all}) {
+    if (!r->verified) return head + fmt::format("DIFFERS: {}\n", r->difference);
+  }
+  return head + fmt::format("{:>10} {:>10} {:>6.2f} {:>9.2f}\n", human_time(one.timing().median_ns),
+                            human_time(all.timing().median_ns), one.timing().median_ns / all.timing().median_ns,
+                            one.timing().floor_ns / all.timing().floor_ns);
+}
+
+std::string strides_head() {
+  return fmt::format("{:<24} {:<14} {:<14} {:>10} {:>10} {:>6}\n", "other strides", "", "implementation", "direct",
+                     "by copies", "gain");
+}
+
+std::string strides_row(const Result& r) {
+  const std::string head = fmt::format("{:<24} {:<14} {:<14} ", r.problem, r.layout, r.implementation);
+  if (!r.verified) return head + fmt::format("DIFFERS: {}\n", r.difference);
+  return head + fmt::format("{:>10} {:>10} {:>6.2f}\n", human_time(r.timing().median_ns),
+                            human_time(r.peers.front().median_ns), r.times_best_peer());
+}
+
+std::string limits_table(const Limits& limits) {
+  std::string table = fmt::format("{:<48} {:>8}\n", "one step of one element", "ns");
+  for (const StepLimit& step : limits.steps) table += fmt::format("{:<48} {:>8.4f}\n", step.name, step.ns);
+  table += fmt::format("\n{:<24} {:<5} {:>10} {:>10} {:>10} {:>11} {:>12}\n", "ns for an element", "type", "arithmetic",
+                       "floor hot", "floor cold", "at most hot", "at most cold");
+  for (const WorkloadLimit& w : limits.workloads) {
+    const auto at_most = [&](double floor) { return floor / std::max(floor, w.arithmetic_ns); };
+    table += fmt::format("{:<24} {:<5} {:>10.3f} {:>10.3f} {:>10.3f} {:>11.2f} {:>12.2f}\n", w.name, w.dtype,
+                         w.arithmetic_ns, w.hot_floor_ns, w.cold_floor_ns, at_most(w.hot_floor_ns),
+                         at_most(w.cold_floor_ns));
+  }
+  return table;
+}
+
 // ---- JSON ------------------------------------------------------------------------------------------------
 
 std::string to_json(const Run& run, const std::vector<Result>& results) {

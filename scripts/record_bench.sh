@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 # record_bench.sh [BENCH ARGUMENTS]: runs the cpu group with one thread and with all, and keeps the results under
 # bench/results: a JSON of each run, named by date, commit and threads, and the plot of the f32 rows with all threads.
-# They take the place of the last run's; docs/performance.md shows them (make docs). Without arguments also the growth
-# from 1 KiB to 1 GiB and the time of one call, as tables.
+# They take the place of the last run's; docs/performance.md shows them (make docs). Without arguments also the tables of
+# docs/benchmarks.md: with one thread, except for the planes, where all are compared with one.
 # Refuses a tree with changes, whose commit would say nothing.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -18,9 +18,11 @@ for threads in 1 $(nproc); do
     --json "$name-threads-$threads.json" --plot bench/results/cpu.svg "$@"
 done
 if [ $# -eq 0 ]; then
-  for table in sizes calls; do
-    { echo "# commit $BACKPASS_COMMIT: backpass bench --$table --threads 1"
-      build/release/tools/backpass bench --$table --threads 1 --seconds 0.1; } > "bench/results/cpu-$table.txt"
+  for table in sizes calls planes strides limits; do
+    threads=1
+    if [ $table = planes ]; then threads=$(nproc); fi
+    { echo "# commit $BACKPASS_COMMIT: backpass bench --$table --threads $threads"
+      build/release/tools/backpass bench --$table --threads "$threads" --seconds 0.1; } > "bench/results/cpu-$table.txt"
   done
 fi
 echo "$name-threads-*.json bench/results/cpu.svg"

@@ -40,8 +40,34 @@ cat "$folder/sizes"
 expect '^ns for a KiB *1 KiB *4 KiB *16 KiB *64 KiB$' "$folder/sizes"
 expect '^resample_grad ' "$folder/sizes"
 is_json "$folder/sizes.json"
+"$1" bench --planes --largest 65536 --threads 2 --seconds 0.001 --json "$folder/planes.json" > "$folder/planes"
+cat "$folder/planes"
+expect '^one plane .* 1 thread  2 threads   gain ' "$folder/planes"
+expect '^max-pool-grad recompute .*[0-9]$' "$folder/planes"
+expect '^resample-grad nearest .*[0-9]$' "$folder/planes"
+expect '"threads": 1, ' "$folder/planes.json"
+expect '"threads": 2, ' "$folder/planes.json"
+is_json "$folder/planes.json"
+"$1" bench --strides --largest 65536 --seconds 0.001 --json "$folder/strides.json" > "$folder/strides"
+cat "$folder/strides"
+expect '^relu  *W reversed .*[0-9]$' "$folder/strides"
+expect '^slice-grad  *only y NHWC .*[0-9]$' "$folder/strides"
+expect '"peers": \[{"name": "packed", ' "$folder/strides.json"
+is_json "$folder/strides.json"
+"$1" bench --limits --seconds 0.001 > "$folder/limits"
+cat "$folder/limits"
+expect '^a product added  *[0-9.]*$' "$folder/limits"
+expect '^trilinear_x2  *bf16 .* [01]\.[0-9]*$' "$folder/limits"
+for table in planes strides; do
+  if grep DIFFERS "$folder/$table"; then echo "something differs"; exit 1; fi
+done
 
 refused "$1" bench no_such_problem
 expect "'no_such_problem' is no workload and no named problem" "$folder/error"
 refused "$1" bench --calls relu
-expect "expected one of the two and no name beside it" "$folder/error"
+expect "expected one of them and no name beside it" "$folder/error"
+refused "$1" bench --planes --strides
+expect "expected one of them and no name beside it" "$folder/error"
+# A named problem in strides of its own is timed in them.
+"$1" bench backwards_x grad_strides --seconds 0.001 --json "$folder/named.json"
+if grep -q '"verified": false' "$folder/named.json"; then echo "something differs"; exit 1; fi

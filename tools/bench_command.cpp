@@ -21,6 +21,9 @@ namespace tools {
 
 namespace {
 
+// What is printed instead of the workloads, on problems of its own.
+enum class Table { workloads, sizes, calls, planes, strides, limits };
+
 struct BenchArguments {
   std::vector<std::string> words;  // an operator, then names of problems
   std::string group = "cpu";
@@ -28,9 +31,12 @@ struct BenchArguments {
   std::string layout = "both";
   std::string json, plot;
   double seconds = 0.5;
-  bool sizes = false, calls = false, no_peers = false;
-  std::uint64_t largest = std::uint64_t{1} << 30;
+  std::vector<Table> tables;
+  bool no_peers = false;
+  std::optional<std::uint64_t> largest;
   DeviceOptions device;
+
+  [[nodiscard]] Table table() const { return tables.empty() ? Table::workloads : tables.front(); }
 };
 
 std::vector<std::string> split_list(const std::string& text) {
@@ -100,7 +106,7 @@ void write_file(const std::string& path, const std::string& text) {
   if (!file) throw UsageError(fmt::format("{}: could not be written", path));
 }
 
-// ---- Three kinds of run --------------------------------------------------------------------------------
+// ---- Kinds of run --------------------------------------------------------------------------------------
 
 // Measures on a device that has the type, and tells how far it is.
 class Bench {
@@ -123,13 +129,31 @@ class Bench {
   }
 
   const bench::Result& measure(const Problem& problem, std::int32_t dtype) {
-    if (terminal_) fmt::print(stderr, "{} {} ...\r", problem.name, dtype_name(dtype));
-    results_.push_back(bench::measure(problem, dtype, settings_, peers_));
-    if (terminal_) fmt::print(stderr, "\x1b[K");
-    return results_.back();
+    tell(problem, dtype);
+    return keep(bench::measure(problem, dtype, settings_, peers_));
+  }
+  bench::OneAndAll measure_threads(const Problem& problem, const Problem& small) {
+    tell(problem, BP_F32);
+    bench::OneAndAll results = bench::measure_threads(problem, small, BP_F32, settings_);
+    keep(results.one);
+    keep(results.all);
+    return results;
+  }
+  const bench::Result& measure_strides(const bench::Strided& strided) {
+    tell(strided.problem, BP_F32);
+    return keep(bench::measure_strides(strided, BP_F32, settings_));
   }
 
  private:
+  void tell(const Problem& problem, std::int32_t dtype) const {
+    if (terminal_) fmt::print(stderr, "{} {} ...\r", problem.name, dtype_name(dtype));
+  }
+  const bench::Result& keep(bench::Result result) {
+    if (terminal_) fmt::print(stderr, "\x1b[K");
+    results_.push_back(std::move(result));
+    return results_.back();
+  }
+
   const bench::Peers& peers_;
   bench::Settings settings_;
   std::vector<bench::Result> results_;
@@ -165,20 +189,45 @@ std::vector<bench::SizedResults> run_sizes(const std::vector<std::uint64_t>& siz
   return all;
 }
 
+// The oracle sees the same plane in small.
+void run_planes(std::uint64_t bytes, Bench& bench) {
+  constexpr std::uint64_t kSmall = 64 << 10;
+  const std::vector<Problem> planes = bench::problems_in_all_ways(bench::Shape::plane, bytes);
+  const std::vector<Problem> small = bench::problems_in_all_ways(bench::Shape::plane, std::min(bytes, kSmall));
+  fmt::print("{}", bench::planes_head(bench.settings().threads()));
+  for (std::size_t i = 0; i < planes.size(); ++i) {
+    fmt::print("{}", bench::planes_row(bench.measure_threads(planes[i], small[i])));
+    std::fflush(stdout);
+  }
+}
+
+void run_strides(std::uint64_t bytes, Bench& bench) {
+  fmt::print("{}", bench::strides_head());
+  for (const Problem& p : bench::problems_in_all_ways(bench::Shape::images, bytes)) {
+    for (const bench::Strided& strided : bench::in_other_strides(p)) {
+      fmt::print("{}", bench::strides_row(bench.measure_strides(strided)));
+      std::fflush(stdout);
+    }
+  }
+}
+
 int run_bench(const BenchArguments& a) {
-  if ((a.sizes || a.calls) && (!a.words.empty() || a.sizes == a.calls)) {
-    throw UsageError("--sizes, --calls: have their own problems, expected one of the two and no name beside it");
+  const Table table = a.table();
+  if (a.tables.size() > 1 || (!a.tables.empty() && !a.words.empty())) {
+    throw UsageError(
+        "--sizes, --calls, --planes, --strides, --limits: have their own problems, expected one of them and no name "
+        "beside it");
   }
   if (!std::isfinite(a.seconds)) throw UsageError("--seconds: expected a number from 0 to 3600");
   require_writable(a.json);
   require_writable(a.plot);
   std::vector<Problem> problems;
-  if (!a.sizes && !a.calls) problems = in_layouts(selected(a), a.layout);
-  const bool with_peers = !a.no_peers && !a.sizes;
+  if (table == Table::workloads) problems = in_layouts(selected(a), a.layout);
+  const bool with_peers = !a.no_peers && (table == Table::workloads || table == Table::calls);
   const int threads = bench::Settings{.create = a.device.create_options()}.threads();
   const bench::Peers peers = with_peers ? bench::Peers(threads) : bench::Peers();
   Bench bench(a, peers);
-  if (!a.sizes && !a.calls) require_some(problems, bench);
+  if (table == Table::workloads) require_some(problems, bench);
   const char* commit = std::getenv("BACKPASS_COMMIT");
   const bench::Run run{bench::machine(), bench::copy_limits(threads), commit == nullptr ? "unknown" : commit};
   fmt::print(
@@ -188,15 +237,29 @@ int run_bench(const BenchArguments& a) {
       run.limits.non_temporal_gb_per_s, peers.summary());
   std::fflush(stdout);
 
-  constexpr std::uint64_t kKiB = 1 << 10;
-  if (a.sizes) {
-    std::vector<std::uint64_t> sizes;
-    for (std::uint64_t bytes = kKiB; bytes <= a.largest; bytes *= 4) sizes.push_back(bytes);
-    fmt::print("{}", bench::sizes_table(run_sizes(sizes, bench)));
-  } else if (a.calls) {
-    fmt::print("{}", bench::calls_table(run_sizes({kKiB, 32 * kKiB}, bench)));
-  } else {
-    run_workloads(problems, bench);
+  constexpr std::uint64_t kKiB = 1 << 10, kMiB = 1 << 20;
+  switch (table) {
+    case Table::workloads:
+      run_workloads(problems, bench);
+      break;
+    case Table::sizes: {
+      std::vector<std::uint64_t> sizes;
+      for (std::uint64_t bytes = kKiB; bytes <= a.largest.value_or(kKiB * kMiB); bytes *= 4) sizes.push_back(bytes);
+      fmt::print("{}", bench::sizes_table(run_sizes(sizes, bench)));
+      break;
+    }
+    case Table::calls:
+      fmt::print("{}", bench::calls_table(run_sizes({kKiB, 32 * kKiB}, bench)));
+      break;
+    case Table::planes:
+      run_planes(a.largest.value_or(128 * kMiB), bench);
+      break;
+    case Table::strides:
+      run_strides(a.largest.value_or(128 * kMiB), bench);
+      break;
+    case Table::limits:
+      fmt::print("{}", bench::limits_table(bench::measure_limits(bench.settings())));
+      break;
   }
   if (!a.json.empty()) write_file(a.json, bench::to_json(run, bench.results()));
   if (!a.plot.empty()) write_file(a.plot, bench::to_svg(run, bench.results()));
@@ -220,11 +283,21 @@ void add_bench(CLI::App& app, Command& chosen) {
   command->add_option("--seconds", a->seconds, "at least so long for each measurement (default 0.5)")
       ->check(CLI::Range(0.0, 3600.0).description(""))
       ->type_name("R");
-  command->add_flag("--sizes", a->sizes, "instead: the time for each KiB, from 1 KiB to 1 GiB, of every operator");
-  command->add_option("--largest", a->largest, "where --sizes ends (default 1 GiB)")
+  const auto add_table = [&](const std::string& name, Table table, const std::string& help) {
+    command->add_flag_callback(
+        name, [a, table] { a->tables.push_back(table); }, "instead: " + help);
+  };
+  add_table("--sizes", Table::sizes, "the time for each KiB, from 1 KiB to 1 GiB, of every operator");
+  add_table("--calls", Table::calls, "the time of one call at 1 KiB and 32 KiB, beside the peers'");
+  add_table("--planes", Table::planes, "one large plane, with one thread and with all");
+  add_table("--strides", Table::strides, "tensors in other strides, beside packed copies of them");
+  add_table("--limits", Table::limits, "what arithmetic alone costs one thread, beside the floor");
+  command
+      ->add_option(
+          "--largest", a->largest,
+          "where --sizes ends (default 1 GiB); what a problem of --planes and --strides moves (default 128 MiB)")
       ->check(CLI::Range(std::uint64_t{1} << 10, std::uint64_t{1} << 40).description(""))
       ->type_name("BYTES");
-  command->add_flag("--calls", a->calls, "instead: the time of one call at 1 KiB and 32 KiB, beside the peers'");
   command->add_flag("--no-peers", a->no_peers, "do not look for other libraries to race");
   command->add_option("--json", a->json, "write the results as JSON")->type_name("F.json");
   command->add_option("--plot", a->plot, "write the fractions of the first type as a plot")->type_name("F.svg");

@@ -1,0 +1,127 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the arithmetic of a workload costs when nothing else does, beside what its bytes cost.
+#include "buffers.h"
+#include "core/cache_size.h"
+#include "floor.h"
+#include "harness.h"
+#include "race.h"
+#include "steps.h"
+
+#include <algorithm>
+
+namespace bench {
+
+namespace {
+
+// For each element of dx (of x where the operator is a forward one).
+struct Work {
+  std::string_view name;
+  double gathers, comparisons, terms;    // the steps of gather, search and term
+  double read, written;                  // elements of the type
+  double winners_read, winners_written;  // bytes
+};
+
+// Windows of 3 x 3 with stride 2 are a quarter as many as elements, and nine of them reach four elements. A search
+// along W is shared by the rows of windows that are sought together, four with stride 1 and two with stride 2: for a
+// window of k x k, (k - 1) comparisons along H and (k - 1) * (rows of x read) / (rows of windows) along W. A linear
+// resampling makes two terms of each element on every axis, of those that the axes before it have left.
+constexpr Work kWork[] = {
+    {"pool_3x3_s2_compact", 2.25, 0, 0, 0.25, 1, 0.25, 0},
+    {"pool_3x3_s2_recompute", 2.25, 7 / 4.0, 0, 1.25, 1, 0, 0},
+    {"pool_3x3_s2_forward", 0, 7 / 4.0, 0, 1, 0.25, 0, 0.25},
+    {"pool_2x2_s2_compact", 1, 0, 0, 0.25, 1, 0.25, 0},
+    {"pool_2x2_s2_recompute", 1, 3 / 4.0, 0, 1.25, 1, 0, 0},
+    {"pool_2x2_s2_forward", 0, 3 / 4.0, 0, 1, 0.25, 0, 0.25},
+    {"pool_3x3_s1_compact", 9, 0, 0, 1, 1, 1, 0},
+    {"pool_3x3_s1_recompute", 9, 5, 0, 2, 1, 0, 0},
+    {"pool_5x5_s1_compact", 25, 0, 0, 1, 1, 1, 0},
+    {"pool_5x5_s1_recompute", 25, 12, 0, 2, 1, 0, 0},
+    {"bilinear_x2", 0, 0, 8 + 4, 4, 1, 0, 0},
+    {"trilinear_x2", 0, 0, 16 + 8 + 4, 8, 1, 0, 0},
+};
+
+// The nanoseconds of one step of one element.
+std::array<double, kSteps> time_steps(const Settings& settings) {
+  StepData data;
+  std::array<double, kSteps> done{};
+  std::vector<Racer> racers;
+  for (std::size_t i = 0; i < kSteps; ++i) {
+    racers.emplace_back(
+        calls_here(1, [&, i](std::size_t) { done[i] = static_cast<double>(run_step(static_cast<Step>(i), data)); }));
+  }
+  race(racers, 1, settings.seconds, settings.least_repetitions);
+  std::array<double, kSteps> times{};
+  for (std::size_t i = 0; i < kSteps; ++i) times[i] = racers[i].median() / done[i];
+  return times;
+}
+
+// The floor on so many bytes for an element, by the better stores.
+class FloorOfElements {
+ public:
+  explicit FloorOfElements(const Settings& settings)
+      : settings_(settings), from_(kColdCaches * bp::last_level_cache()), to_(from_.bytes().size()), floor_(1) {}
+
+  double hot(double read, double written) { return time(read, written, bp::last_level_cache() / 2); }
+  double cold(double read, double written) { return time(read, written, from_.bytes().size()); }
+
+ private:
+  static constexpr std::size_t kColdCaches = 4;
+
+  double time(double read, double written, std::size_t bytes) {
+    const double elements = static_cast<double>(bytes) / (read + written);
+    const auto part = [&](const Memory& memory, double each) {
+      return memory.bytes().first(static_cast<std::size_t>(elements * each));
+    };
+    const std::span<const std::byte> in[] = {part(from_, read)};
+    const std::span<std::byte> out[] = {part(to_, written)};
+    std::vector<Racer> racers;
+    for (const Stores stores : {Stores::ordinary, Stores::non_temporal}) {
+      racers.emplace_back(
+          floor_.while_awake(calls_here(1, [&, stores](std::size_t) { floor_.move(in, out, stores); })));
+    }
+    race(racers, 1, settings_.seconds, settings_.least_repetitions);
+    return std::min(racers[0].median(), racers[1].median()) / elements;
+  }
+
+  const Settings& settings_;
+  Memory from_, to_;
+  Floor floor_;
+};
+
+}  // namespace
+
+Limits measure_limits(const Settings& settings) {
+  const std::array<double, kSteps> steps = time_steps(settings);
+  const auto step = [&](Step s) { return steps[static_cast<std::size_t>(s)]; };
+  Limits limits{.steps = {{"a winner compared, dy added where it wins", step(Step::gather)},
+                          {"a value compared, it and its number selected", step(Step::search)},
+                          {"a product added", step(Step::term)},
+                          {"f16 widened", step(Step::widen_f16)},
+                          {"f16 rounded to", step(Step::round_f16)},
+                          {"bf16 widened", step(Step::widen_bf16)},
+                          {"bf16 rounded to", step(Step::round_bf16)}},
+                .workloads = {}};
+  struct Type {
+    std::int32_t dtype;
+    double widened, rounded;
+  };
+  const Type types[] = {{BP_F32, 0, 0},
+                        {BP_F16, step(Step::widen_f16), step(Step::round_f16)},
+                        {BP_BF16, step(Step::widen_bf16), step(Step::round_bf16)}};
+  FloorOfElements floor(settings);
+  for (const Work& w : kWork) {
+    for (const auto& [dtype, widened, rounded] : types) {
+      const auto element = static_cast<double>(tools::dtype_size(dtype));
+      const double read = w.read * element + w.winners_read, written = w.written * element + w.winners_written;
+      limits.workloads.push_back({.name = w.name,
+                                  .dtype = tools::dtype_name(dtype),
+                                  .arithmetic_ns = w.gathers * step(Step::gather) + w.comparisons * step(Step::search) +
+                                                   w.terms * step(Step::term) + w.read * widened + w.written * rounded,
+                                  .hot_floor_ns = floor.hot(read, written),
+                                  .cold_floor_ns = floor.cold(read, written)});
+    }
+  }
+  return limits;
+}
+
+}  // namespace bench
