@@ -17,6 +17,7 @@ struct Nest {
   int rank = 0;  // at least 1 once made
   Dims sizes{};
   std::array<Dims, kViews> strides{};
+  std::array<std::int64_t, kViews> start{};  // of the walk, from each view's first element
 
   // The innermost axis.
   [[nodiscard]] std::int64_t run() const { return sizes[rank - 1]; }
@@ -34,8 +35,9 @@ struct Nest {
   }
 };
 
-// The first view is the one whose memory decides the order: the output.
-template <class... More>
+// The first view is the one whose memory decides the order: the output. Upwards: and in which every axis is walked from
+// its lowest address on.
+template <bool kUpwards = false, class... More>
 Nest<1 + sizeof...(More)> make_nest(const Tensor& first, const More&... more) {
   constexpr std::size_t kViews = 1 + sizeof...(More);
   const std::array<const Tensor*, kViews> views{&first, &more...};
@@ -50,9 +52,12 @@ Nest<1 + sizeof...(More)> make_nest(const Tensor& first, const More&... more) {
   for (int i = 0; i < axes; ++i) {
     const int axis = order[i];
     const std::int64_t size = first.sizes[axis];
+    const std::int64_t sign = kUpwards && first.strides[axis] < 0 ? -1 : 1;
     bool follows = nest.rank > 0;
-    for (std::size_t v = 0; follows && v < kViews; ++v) {
-      follows = nest.strides[v][nest.rank - 1] == views[v]->strides[axis] * size;
+    for (std::size_t v = 0; v < kViews; ++v) {
+      const std::int64_t stride = views[v]->strides[axis];
+      follows = follows && nest.strides[v][nest.rank - 1] == sign * stride * size;
+      if (sign < 0) nest.start[v] += stride * (size - 1);
     }
     if (follows) {
       --nest.rank;  // the axis before it grows, and walks with the strides of this one
@@ -60,7 +65,7 @@ Nest<1 + sizeof...(More)> make_nest(const Tensor& first, const More&... more) {
     } else {
       nest.sizes[nest.rank] = size;
     }
-    for (std::size_t v = 0; v < kViews; ++v) nest.strides[v][nest.rank] = views[v]->strides[axis];
+    for (std::size_t v = 0; v < kViews; ++v) nest.strides[v][nest.rank] = sign * views[v]->strides[axis];
     ++nest.rank;
   }
   if (nest.rank == 0) {
@@ -87,7 +92,7 @@ void for_each_run(const Nest<kViews>& nest, std::int64_t first, std::int64_t las
     const std::int64_t n = std::min(left, nest.run() - from);
     std::array<std::int64_t, kViews> at{};
     for (std::size_t v = 0; v < kViews; ++v) {
-      at[v] = from * nest.run_stride(v);
+      at[v] = nest.start[v] + from * nest.run_stride(v);
       for (int i = 0; i < outer; ++i) at[v] += index[i] * nest.strides[v][i];
     }
     f(static_cast<const std::array<std::int64_t, kViews>&>(at), n);

@@ -253,15 +253,11 @@ HWY_INLINE void store_first(D d, V v, T* p, std::int64_t n) {
 
 // ---- Runs ------------------------------------------------------------------------------------------------
 
-// n elements, `stride` apart, as accumulators in scratch. Of a contiguous run `readable` >= n elements may be read, and
-// up to a vector beyond n may be written.
+// n elements as accumulators in scratch. `readable` >= n elements may be read, and up to a vector beyond n may be
+// written.
 template <class T>
-HWY_INLINE void import_run(const T* from, std::int64_t stride, std::int64_t n, std::int64_t readable, Acc<T>* to) {
+HWY_INLINE void import_packed(const T* from, std::int64_t n, std::int64_t readable, Acc<T>* to) {
   const Lanes<Acc<T>> d;
-  if (stride != 1) {
-    for (std::int64_t i = 0; i < n; ++i) to[i] = static_cast<Acc<T>>(widen(from[i * stride]));
-    return;
-  }
   std::int64_t i = 0;
   for (; i < n && i + lanes(d) <= readable; i += lanes(d)) hn::StoreU(load(d, from + i), d, to + i);
   if (i < n) hn::StoreU(load_first(d, from + i, n - i), d, to + i);
@@ -275,6 +271,11 @@ HWY_INLINE void prefetch(const T* run, std::int64_t n) {
   for (std::int64_t i = 0; i < bytes; i += 64) hwy::Prefetch(reinterpret_cast<const std::byte*>(run) + i);
 }
 
+// Whether a run with gaps around it has so many lines of its own that they are worth streaming.
+HWY_INLINE bool is_long_run(std::int64_t n, std::size_t element) {
+  return n * static_cast<std::int64_t>(element) >= 4096;
+}
+
 // How many elements lie before the next border of `bytes`.
 template <class T>
 HWY_INLINE std::int64_t elements_to_border(const T* p, std::size_t bytes) {
@@ -282,21 +283,11 @@ HWY_INLINE std::int64_t elements_to_border(const T* p, std::size_t bytes) {
   return beyond == 0 ? 0 : static_cast<std::int64_t>((bytes - beyond) / sizeof(T));
 }
 
-// n lanes as elements, `stride` apart. Past the cache whole lines are streamed; what lies on the lines at both
-// ends, which may be a neighbour's too, is stored as usual.
+// n lanes as elements. Past the cache whole lines are streamed; what lies on the lines at both ends, which may be a
+// neighbour's too, is stored as usual.
 template <class T, class L>
-HWY_INLINE void export_run(const L* from, T* to, std::int64_t stride, std::int64_t n, bool past_cache) {
+HWY_INLINE void export_packed(const L* from, T* to, std::int64_t n, bool past_cache) {
   const Lanes<L> d;
-  if (stride != 1) {
-    for (std::int64_t i = 0; i < n; ++i) {
-      if constexpr (std::is_integral_v<L>) {
-        to[i * stride] = static_cast<T>(from[i]);
-      } else {
-        to[i * stride] = narrow<T>(from[i]);
-      }
-    }
-    return;
-  }
   std::int64_t i = 0;
   constexpr std::int64_t kLeastStream = 16;  // what Highway can stream
   if (past_cache && lanes(d) * static_cast<std::int64_t>(sizeof(T)) >= kLeastStream) {

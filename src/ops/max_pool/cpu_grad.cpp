@@ -160,7 +160,7 @@ class GradRows {
             n_, plane_ + segment, od, oh + r, first_window_ + existing_begin_, existing_end_ - existing_begin_};
         if (dy_contiguous_) {
           const std::int64_t from = dy_at + place.c * sy[1] + place.h * sy[3];
-          import_run(dy_data_ + from, 1, n, s_.dy.end < 0 ? n : s_.dy.end - from, dy_ + at + existing_begin_ * unit);
+          import_packed(dy_data_ + from, n, s_.dy.end < 0 ? n : s_.dy.end - from, dy_ + at + existing_begin_ * unit);
           prefetch(dy_data_ + from + s_.rows_at_once * sy[3], n);
         } else if (n > 0) {
           each_run(s_.dy, dy_data_, unit, place,
@@ -385,14 +385,14 @@ class GradRows {
         return RowPlace{n_, plane_ + segment, r / height, r % height, column_, columns_};
       };
       if (dx_follows_) {
-        export_run(from, dx_data_ + n_ * s[0] + (plane_ + segment) * s[1] + row * length, 1, rows * length,
-                   s_.past_cache);
+        export_packed(from, dx_data_ + n_ * s[0] + (plane_ + segment) * s[1] + row * length, rows * length,
+                      s_.past_cache);
         continue;
       }
       for (std::int64_t r = 0; r < rows; ++r) {
         each_run(s_.dx, dx_data_, unit, place(row + r),
                  [&](T* to, std::int64_t stride, std::int64_t n, std::int64_t, std::int64_t at) {
-                   export_run(from + r * length + at, to, stride, n, s_.past_cache);
+                   export_run(from + r * length + at, to, stride, n, s_.past_cache && is_long_run(n, sizeof(T)));
                  });
       }
     }

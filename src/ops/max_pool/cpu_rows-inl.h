@@ -13,7 +13,7 @@
 #define BP_OPS_MAX_POOL_CPU_ROWS_INL_H
 #endif
 
-#include "backends/cpu/simd-inl.h"
+#include "backends/cpu/runs-inl.h"
 #include "ops/max_pool/cpu.h"
 
 #include <bit>
@@ -104,19 +104,20 @@ template <class T>
 HWY_INLINE void import_keys(const T* from, std::int64_t stride, std::int64_t n, std::int64_t readable,
                             PoolLane<T>* keys, PoolLane<T>* bits) {
   const Lanes<PoolLane<T>> d;
-  const auto put = [&](auto v, std::int64_t i) {
+  const auto put_keys = [&](auto v, std::int64_t i) HWY_ATTR {
     hn::StoreU(key_of_bits<T>(d, v), d, keys + i);
     if (bits != nullptr) hn::StoreU(v, d, bits + i);
   };
-  alignas(64) T buffer[hn::MaxLanes(Lanes<PoolLane<T>>())] = {};
   std::int64_t i = 0;
   if (stride == 1) {
-    for (; i < n && i + lanes(d) <= readable; i += lanes(d)) put(load_bits(d, from + i), i);
+    for (; i < n && i + lanes(d) <= readable; i += lanes(d)) put_keys(load_bits(d, from + i), i);
   }
-  for (; i < n; i += lanes(d)) {
-    const std::int64_t rest = std::min(n - i, lanes(d));
-    for (std::int64_t k = 0; k < rest; ++k) buffer[k] = from[(i + k) * stride];
-    put(load_bits(d, buffer), i);
+  alignas(64) T packed[kPackedAtOnce];
+  while (i < n) {
+    const std::int64_t first = i;
+    const std::int64_t end = std::min(i + kPackedAtOnce, n);
+    pack_run(from + i * stride, stride, end - i, packed);
+    for (; i < end; i += lanes(d)) put_keys(load_bits(d, packed + (i - first)), i);
   }
 }
 

@@ -58,8 +58,8 @@ class ForwardTiles {
           return Found{taps_ + (o + r - row) * length(), values_ + (o + r - row) * length()};
         });
       }
-      each_run(t_.y, row, end, [&](std::int64_t at, std::int64_t n, std::int64_t from) {
-        export_run(values_ + from, y_data_ + at, 1, n, t_.past_cache);
+      each_run(t_.y, row, end, [&](std::int64_t at, std::int64_t n, std::int64_t from, bool streams) {
+        export_packed(values_ + from, y_data_ + at, n, streams);
       });
       // The bits of a NaN survive no conversion.
       if (has_nan && !std::is_same_v<T, float>) copy_bits(row, end);
@@ -70,13 +70,14 @@ class ForwardTiles {
  private:
   [[nodiscard]] std::int64_t length() const { return t_.g.axes[2].output * t_.unit; }
 
-  // Calls f(offset, n, from) for the runs of a tensor that rows [row, end) are.
+  // Calls f(offset, n, from, streams) for the runs of a tensor that rows [row, end) are.
   template <class F>
   void each_run(const PoolTensor& tensor, std::int64_t row, std::int64_t end, F&& f) const {
     const Dims& s = tensor.view.strides;
     const std::int64_t at = n_ * s[0] + c_ * s[1] + od_ * s[2] + row * s[3];
-    if (s[3] == length()) return f(at, (end - row) * length(), std::int64_t{0});
-    for (std::int64_t o = row; o < end; ++o) f(at + (o - row) * s[3], length(), (o - row) * length());
+    if (s[3] == length()) return f(at, (end - row) * length(), std::int64_t{0}, t_.past_cache);
+    const bool streams = t_.past_cache && is_long_run(length(), size_of(tensor.view.dtype));
+    for (std::int64_t o = row; o < end; ++o) f(at + (o - row) * s[3], length(), (o - row) * length(), streams);
   }
 
   // Calls f(window, tap, i) for every window of the block, the i-th in scratch memory.
@@ -109,8 +110,8 @@ class ForwardTiles {
       auto* data = static_cast<Index*>(stored_);
       if constexpr (sizeof(Index) == 1) {
         if (t_.stored.kind == WinnersKind::compact && (t_.unit == 1 ? s[4] == 1 : s[1] == 1 && s[4] == t_.unit)) {
-          return each_run(tensor, row, end, [&](std::int64_t at, std::int64_t n, std::int64_t from) {
-            export_run(taps_ + from, data + at, 1, n, t_.past_cache);
+          return each_run(tensor, row, end, [&](std::int64_t at, std::int64_t n, std::int64_t from, bool streams) {
+            export_packed(taps_ + from, data + at, n, streams);
           });
         }
       }

@@ -440,10 +440,10 @@ class GradTiles {
       const float* from = block_ + plane * layout_.block_lanes;
       T* to = dx_plane_ + plane * s[2] + block_row_ * s[3];
       if (s[3] == n) {
-        export_run(from, to, 1, (end - block_row_) * n, t_.past_cache);
+        export_packed(from, to, (end - block_row_) * n, t_.past_cache);
       } else {
         for (std::int64_t h = block_row_; h < end; ++h, from += n, to += s[3]) {
-          export_run(from, to, 1, n, t_.past_cache);
+          export_packed(from, to, n, t_.past_cache && is_long_run(n, sizeof(T)));
         }
       }
     }

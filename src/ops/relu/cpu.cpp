@@ -8,7 +8,7 @@
 #include "backends/cpu/dispatch.h"
 #include "backends/cpu/nest.h"
 #include "backends/cpu/parallel.h"
-#include "backends/cpu/simd-inl.h"
+#include "backends/cpu/runs-inl.h"
 #include "ops/relu/relu.h"
 
 #ifndef BP_OPS_RELU_CPU_ONCE
@@ -55,32 +55,45 @@ struct Relu {
 };
 
 template <class I>
-void run_relu(const ReluRun& r) {
+HWY_INLINE void run_packed(const Relu<I>& relu, const I* x, const I* dy, I* out, std::int64_t n, bool past_cache) {
   const hn::ScalableTag<I> d;
+  const std::int64_t step = lanes(d);
+  const auto one = [&](std::int64_t at) HWY_ATTR {
+    return hn::IfThenElseZero(relu.passes(d, hn::LoadU(d, x + at)), hn::LoadU(d, dy + at));
+  };
+  std::int64_t i = 0;
+  if (past_cache) {
+    const std::int64_t head = std::min(n, elements_to_border(out, 64));
+    for (; i < head; ++i) out[i] = relu.passes(x[i]) ? dy[i] : I{0};
+    for (; i + 4 * step <= n; i += 4 * step) {
+      const auto a = one(i), b = one(i + step), c = one(i + 2 * step), e = one(i + 3 * step);
+      hn::Stream(a, d, out + i);
+      hn::Stream(b, d, out + i + step);
+      hn::Stream(c, d, out + i + 2 * step);
+      hn::Stream(e, d, out + i + 3 * step);
+    }
+  }
+  for (; i + step <= n; i += step) hn::StoreU(one(i), d, out + i);
+  for (; i < n; ++i) out[i] = relu.passes(x[i]) ? dy[i] : I{0};
+}
+
+template <class I>
+void run_relu(const ReluRun& r) {
   const Relu<I> relu{static_cast<I>(r.infinity), r.nan_passes};
   const auto* x = static_cast<const I*>(r.x);
   const auto* dy = static_cast<const I*>(r.dy == nullptr ? r.x : r.dy);
   auto* out = static_cast<I*>(r.out);
-  std::int64_t i = 0;
   if (r.x_stride == 1 && r.dy_stride == 1 && r.out_stride == 1) {
-    const std::int64_t step = lanes(d);
-    const auto one = [&](std::int64_t at) {
-      return hn::IfThenElseZero(relu.passes(d, hn::LoadU(d, x + at)), hn::LoadU(d, dy + at));
-    };
-    if (r.past_cache) {
-      const std::int64_t head = std::min(r.n, elements_to_border(out, 64));
-      for (; i < head; ++i) out[i] = relu.passes(x[i]) ? dy[i] : I{0};
-      for (; i + 4 * step <= r.n; i += 4 * step) {
-        const auto a = one(i), b = one(i + step), c = one(i + 2 * step), e = one(i + 3 * step);
-        hn::Stream(a, d, out + i);
-        hn::Stream(b, d, out + i + step);
-        hn::Stream(c, d, out + i + 2 * step);
-        hn::Stream(e, d, out + i + 3 * step);
-      }
-    }
-    for (; i + step <= r.n; i += step) hn::StoreU(one(i), d, out + i);
+    return run_packed(relu, x, dy, out, r.n, r.past_cache);
   }
-  for (; i < r.n; ++i) out[i * r.out_stride] = relu.passes(x[i * r.x_stride]) ? dy[i * r.dy_stride] : I{0};
+  alignas(64) I x_packed[kPackedAtOnce], dy_packed[kPackedAtOnce], out_packed[kPackedAtOnce];
+  for (std::int64_t i = 0; i < r.n; i += kPackedAtOnce) {
+    const std::int64_t n = std::min(kPackedAtOnce, r.n - i);
+    pack_run(x + i * r.x_stride, r.x_stride, n, x_packed);
+    if (r.dy != nullptr) pack_run(dy + i * r.dy_stride, r.dy_stride, n, dy_packed);
+    run_packed(relu, x_packed, r.dy != nullptr ? dy_packed : x_packed, out_packed, n, false);
+    unpack_run(out_packed, n, out + i * r.out_stride, r.out_stride);
+  }
 }
 
 void ReluAny(const ReluRun& r) {
@@ -133,7 +146,10 @@ class ReluKernel final : public Kernel {
     run_.element = size_of(dtype);
     run_.infinity = infinity_bits(dtype);
     run_.nan_passes = nan_passes;
-    run_.past_cache = is_past_cache(bytes);
+    // Short runs with gaps around them are not worth streaming.
+    constexpr std::int64_t kLongRun = 4096;
+    run_.past_cache =
+        is_past_cache(bytes) && (nest.rank == 1 || nest.run() * static_cast<std::int64_t>(size_of(dtype)) >= kLongRun);
     run_.out_stride = nest.run_stride(0);
     run_.x_stride = nest.run_stride(1);
     run_.dy_stride = nest.run_stride(kViews - 1);
@@ -167,13 +183,13 @@ class ReluKernel final : public Kernel {
 
 std::unique_ptr<Kernel> make_relu(std::shared_ptr<const ReluPlan> plan, const Settings& settings) {
   return std::make_unique<ReluKernel<2>>(plan->x.dtype, true, stored_bytes({&plan->x, &plan->y}),
-                                         make_nest(plan->y, plan->x), settings);
+                                         make_nest<true>(plan->y, plan->x), settings);
 }
 
 std::unique_ptr<Kernel> make_relu_grad(std::shared_ptr<const ReluGradPlan> plan, const Settings& settings) {
   return std::make_unique<ReluKernel<3>>(plan->x.dtype, plan->nan_passes,
                                          stored_bytes({&plan->x, &plan->dy, &plan->dx}),
-                                         make_nest(plan->dx, plan->x, plan->dy), settings);
+                                         make_nest<true>(plan->dx, plan->x, plan->dy), settings);
 }
 
 }  // namespace bp::cpu

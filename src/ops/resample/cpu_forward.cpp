@@ -49,7 +49,7 @@ class ForwardPart {
           cursor_.next(rows_.walk);
           if (!follows) export_row(rows_, result_ + i * n, n, y_ + out + tile_.first * rows_.out_column_stride);
         }
-        if (follows) export_run(result_, y, 1, count * n, rows_.past_cache);
+        if (follows) export_packed(result_, y, count * n, rows_.past_cache);
         row += count;
       }
     }

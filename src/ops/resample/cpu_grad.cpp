@@ -392,7 +392,7 @@ class GradientPart {
   void store_block(std::int64_t count, std::int64_t unique, const Tile& tile, const A* from) const {
     const std::int64_t n = (tile.last - tile.first) * rows_.pixel;
     if (rows_.out_follows && rows_.tile_count() == 1 && count == unique) {
-      return export_run(from, dx_ + out_[0], 1, count * n, rows_.past_cache);
+      return export_packed(from, dx_ + out_[0], count * n, rows_.past_cache);
     }
     for (std::int64_t i = 0; i < count; ++i) {
       export_row(rows_, from + source_[i] * n, n, dx_ + out_[i]);

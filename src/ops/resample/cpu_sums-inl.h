@@ -14,7 +14,7 @@
 #define BP_OPS_RESAMPLE_CPU_SUMS_INL_H
 #endif
 
-#include "backends/cpu/simd-inl.h"
+#include "backends/cpu/runs-inl.h"
 #include "ops/resample/cpu_rows.h"
 
 #include <hwy/highway.h>
@@ -121,7 +121,7 @@ HWY_INLINE void fetch(const T* p, std::int64_t n) {
 // n elements of a row of the input as accumulators. Of what follows them, up to `end`, nothing changes.
 template <class T, class A>
 HWY_INLINE void import_row(const Rows<A>& rows, const T* from, const T* end, std::int64_t n, A* to) {
-  if (rows.in_contiguous) return import_run(from, 1, n, end - from, to);
+  if (rows.in_contiguous) return import_packed(from, n, end - from, to);
   if (rows.pixel == 1) return import_run(from, rows.in_column_stride, n, n, to);
   for (; n > 0; n -= rows.pixel, from += rows.in_column_stride, to += rows.pixel) {
     import_run(from, rows.in_pixel_stride, rows.pixel, rows.pixel, to);
@@ -131,7 +131,8 @@ HWY_INLINE void import_row(const Rows<A>& rows, const T* from, const T* end, std
 // n elements of a row of the output.
 template <class T, class L, class A>
 HWY_INLINE void export_row(const Rows<A>& rows, const L* from, std::int64_t n, T* to) {
-  if (rows.out_contiguous) return export_run(from, to, 1, n, rows.past_cache);
+  if (rows.out_contiguous)
+    return export_packed(from, to, n, rows.past_cache && (rows.out_follows || is_long_run(n, sizeof(T))));
   if (rows.pixel == 1) return export_run(from, to, rows.out_column_stride, n, false);
   for (; n > 0; n -= rows.pixel, from += rows.pixel, to += rows.out_column_stride) {
     export_run(from, to, rows.out_pixel_stride, rows.pixel, false);

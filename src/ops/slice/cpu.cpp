@@ -7,7 +7,7 @@
 
 #include "backends/cpu/dispatch.h"
 #include "backends/cpu/parallel.h"
-#include "backends/cpu/simd-inl.h"
+#include "backends/cpu/runs-inl.h"
 #include "ops/slice/movement.h"
 #include "ops/slice/slice.h"
 
@@ -35,9 +35,7 @@ struct MovePart {
 HWY_BEFORE_NAMESPACE();
 namespace bp::cpu::HWY_NAMESPACE {
 
-// ---- What a run is made of -------------------------------------------------------------------------------
-// one(i) is element i of the run and vector(d, i) are those from i on. Only elements that the run moves are read, and
-// those between them. Vectors are for runs of lanes(d) + kSpare elements and more.
+// ---- More that a run is made of, see runs-inl.h -----------------------------------------------------------
 
 template <class T>
 struct Zeros {
@@ -47,54 +45,6 @@ struct Zeros {
   HWY_INLINE auto vector(D d, std::int64_t) const {
     return hn::Zero(d);
   }
-};
-
-template <class T>
-struct Straight {
-  static constexpr std::int64_t kSpare = 0;
-  const T* from;
-  [[nodiscard]] HWY_INLINE T one(std::int64_t i) const { return from[i]; }
-  template <class D>
-  HWY_INLINE auto vector(D d, std::int64_t i) const {
-    return hn::LoadU(d, from + i);
-  }
-};
-
-template <class T>
-struct Reversed {
-  static constexpr std::int64_t kSpare = 0;
-  const T* from;
-  [[nodiscard]] HWY_INLINE T one(std::int64_t i) const { return from[-i]; }
-#if HWY_TARGET != HWY_SCALAR
-  template <class D>
-  HWY_INLINE auto vector(D d, std::int64_t i) const {
-    const auto v = hn::LoadU(d, from - i - (lanes(d) - 1));
-    if constexpr (sizeof(T) == 1) {
-      const hn::Repartition<std::uint16_t, D> pairs;
-      const auto reversed = hn::Reverse(pairs, hn::BitCast(pairs, v));
-      return hn::BitCast(d, hn::Or(hn::ShiftLeft<8>(reversed), hn::ShiftRight<8>(reversed)));
-    } else {
-      return hn::Reverse(d, v);
-    }
-  }
-#endif
-};
-
-// Every second element.
-template <class T>
-struct Thinned {
-  static constexpr std::int64_t kSpare = 1;
-  const T* from;
-  [[nodiscard]] HWY_INLINE T one(std::int64_t i) const { return from[2 * i]; }
-#if HWY_TARGET != HWY_SCALAR
-  template <class D>
-  HWY_INLINE auto vector(D d, std::int64_t i) const {
-    // Behind the last element of a run nothing may be read, nor before its first.
-    const T* p = from + 2 * i;
-    if (i == 0) return hn::ConcatEven(d, hn::LoadU(d, p + lanes(d)), hn::LoadU(d, p));
-    return hn::ConcatOdd(d, hn::LoadU(d, p + lanes(d) - 1), hn::LoadU(d, p - 1));
-  }
-#endif
 };
 
 // A zero behind every element.
@@ -114,45 +64,6 @@ struct Widened {
   }
 #endif
 };
-
-// The bytes of a vector: the widest, and from each the next narrower; 0 is one element at a time, which is all that the
-// baseline knows.
-inline constexpr std::size_t kWidest = HWY_TARGET == HWY_SCALAR ? 0 : HWY_MIN(64, HWY_MAX_BYTES);
-template <class T, std::size_t kBytes>
-inline constexpr std::size_t kNarrower = kBytes > HWY_MAX(8, 2 * sizeof(T)) ? kBytes / 2 : 0;
-
-template <std::size_t kBytes, class T, class Source>
-HWY_INLINE bool fits(std::int64_t n) {
-  if constexpr (kBytes == 0) {
-    return true;
-  } else {
-    return n >= lanes(hn::CappedTag<T, kBytes / sizeof(T)>()) + Source::kSpare;
-  }
-}
-
-// Elements [begin, end) of a run that fits. The last vector may overlap the one before it.
-template <std::size_t kBytes, class T, class Source>
-HWY_INLINE void put_fitting(T* to, const Source& source, std::int64_t begin, std::int64_t end) {
-  std::int64_t i = begin;
-  if constexpr (kBytes == 0) {
-    for (; i < end; ++i) to[i - begin] = source.one(i);
-  } else {
-    const hn::CappedTag<T, kBytes / sizeof(T)> d;
-    const std::int64_t step = lanes(d);
-    for (; i + step <= end; i += step) {
-      hn::StoreU(source.vector(d, i), d, to + (i - begin));
-      HWY_FENCE;  // or the compiler makes a slow memset of a short loop over zeros
-    }
-    if (i < end) hn::StoreU(source.vector(d, end - step), d, to + (end - step - begin));
-  }
-}
-
-// The same of any run, with the widest vectors that fit.
-template <std::size_t kBytes = kWidest, class T, class Source>
-HWY_INLINE void put(T* to, const Source& source, std::int64_t begin, std::int64_t end) {
-  if (fits<kBytes, T, Source>(end - begin)) return put_fitting<kBytes>(to, source, begin, end);
-  if constexpr (kBytes > 0) put<kNarrower<T, kBytes>>(to, source, begin, end);
-}
 
 // ---- Writing in order ------------------------------------------------------------------------------------
 
