@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Vectors of accumulators (backends/cpu/simd-inl.h) against the scalar conversions, for each instruction set.
+// Vectors of accumulators (backends/cpu/runs-inl.h) against the scalar conversions, for each instruction set.
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "simd_test.cpp"
 #include <hwy/foreach_target.h>  // IWYU pragma: keep
 
-#include "backends/cpu/simd-inl.h"
+#include "backends/cpu/runs-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace bp::cpu::HWY_NAMESPACE {
