@@ -19,12 +19,14 @@ std::string refuse_for_cpu(const Plan& plan) {
 
 constexpr Implementation<MaxPoolPlan> kMaxPoolCpu[] = {
     {"tiles", cpu::refuse_tiles, cpu::make_max_pool_tiles},
+    {"packed", cpu::refuse_packed, cpu::make_max_pool_packed},
     {"simd", refuse_for_cpu<MaxPoolPlan>, cpu::make_max_pool},
     {"reference", accept_all<MaxPoolPlan>, PlainKernel<MaxPoolPlan, reference::max_pool>::make},
 };
 constexpr Implementation<MaxPoolGradPlan> kMaxPoolGradCpu[] = {
     {"turned", cpu::refuse_turned, cpu::make_max_pool_grad_turned},
     {"tiles", cpu::refuse_tiles, cpu::make_max_pool_grad_tiles},
+    {"packed", cpu::refuse_packed, cpu::make_max_pool_grad_packed},
     {"simd", refuse_for_cpu<MaxPoolGradPlan>, cpu::make_max_pool_grad},
     {"reference", accept_all<MaxPoolGradPlan>,
      PlainKernel<MaxPoolGradPlan, reference::max_pool_grad, reference::max_pool_grad_workspace>::make},

@@ -108,9 +108,14 @@ std::string refuse_pool(const PoolGeometry& geometry);
 std::string refuse_tiles(const MaxPoolPlan& plan);
 std::string refuse_tiles(const MaxPoolGradPlan& plan);
 std::string refuse_turned(const MaxPoolGradPlan& plan);
+std::string refuse_packed(const MaxPoolPlan& plan);
+std::string refuse_packed(const MaxPoolGradPlan& plan);
 std::unique_ptr<Kernel> make_max_pool_tiles(std::shared_ptr<const MaxPoolPlan> plan, const Settings& settings);
 std::unique_ptr<Kernel> make_max_pool_grad_tiles(std::shared_ptr<const MaxPoolGradPlan> plan, const Settings& settings);
 std::unique_ptr<Kernel> make_max_pool_grad_turned(std::shared_ptr<const MaxPoolGradPlan> plan,
+                                                  const Settings& settings);
+std::unique_ptr<Kernel> make_max_pool_packed(std::shared_ptr<const MaxPoolPlan> plan, const Settings& settings);
+std::unique_ptr<Kernel> make_max_pool_grad_packed(std::shared_ptr<const MaxPoolGradPlan> plan,
                                                   const Settings& settings);
 std::unique_ptr<Kernel> make_max_pool(std::shared_ptr<const MaxPoolPlan> plan, const Settings& settings);
 std::unique_ptr<Kernel> make_max_pool_grad(std::shared_ptr<const MaxPoolGradPlan> plan, const Settings& settings);

@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "ops/slice/cpu_packed.h"
+
+#include "backends/cpu/scratch.h"
+#include "ops/slice/slice.h"
+
+#include <algorithm>
+#include <array>
+#include <cstdint>
+#include <utility>
+
+namespace bp::cpu {
+
+namespace {
+
+// All of `from`, as a slice of it.
+std::unique_ptr<Kernel> make_copy(const Tensor& from, const Tensor& to, const Settings& settings) {
+  auto plan = std::make_shared<SlicePlan>();
+  plan->whole = from;
+  plan->part = to;
+  for (int i = 0; i < from.rank; ++i) plan->axes[static_cast<std::size_t>(i)] = {0, from.sizes[i], 1};
+  return make_slice(std::move(plan), settings);
+}
+
+class PackedKernel final : public Kernel {
+ public:
+  PackedKernel(std::unique_ptr<Kernel> kernel, std::span<const PackedCopy> copies, const Settings& settings)
+      : kernel_(std::move(kernel)) {
+    for (const PackedCopy& c : copies) {
+      copies_.push_back(
+          {c.is_output, c.slot, layout_.reserve(c.packed.count(), size_of(c.packed.dtype)),
+           c.is_output ? make_copy(c.packed, c.there, settings) : make_copy(c.there, c.packed, settings)});
+    }
+  }
+
+  [[nodiscard]] std::size_t workspace_bytes() const override {
+    return layout_.bytes() + kernel_->workspace_bytes() + kScratchAlign;
+  }
+
+  void run(const Bindings& bindings) const override {
+    const TeamScratch scratch(bindings.workspace, layout_.bytes());
+    std::array<const void*, kMostTensors> inputs{};
+    std::array<void*, kMostTensors> outputs{};
+    std::copy(bindings.inputs.begin(), bindings.inputs.end(), inputs.begin());
+    std::copy(bindings.outputs.begin(), bindings.outputs.end(), outputs.begin());
+    for (const Copy& c : copies_) {
+      void* packed = scratch.slot(0) + c.offset;
+      if (c.is_output) {
+        outputs[c.slot] = packed;
+      } else {
+        move(*c.kernel, inputs[c.slot], packed);
+        inputs[c.slot] = packed;
+      }
+    }
+    kernel_->run({.inputs = {inputs.data(), bindings.inputs.size()},
+                  .outputs = {outputs.data(), bindings.outputs.size()},
+                  .workspace = scratch.slot(1)});
+    for (const Copy& c : copies_) {
+      if (c.is_output) move(*c.kernel, outputs[c.slot], bindings.outputs[c.slot]);
+    }
+  }
+
+ private:
+  static constexpr std::size_t kMostTensors = 4;  // that an operator reads, or writes
+
+  struct Copy {
+    bool is_output;
+    std::size_t slot, offset;
+    std::unique_ptr<Kernel> kernel;
+  };
+
+  static void move(const Kernel& copy, const void* from, void* to) {
+    copy.run({.inputs = {&from, 1}, .outputs = {&to, 1}});
+  }
+
+  std::unique_ptr<Kernel> kernel_;
+  ScratchLayout layout_;
+  std::vector<Copy> copies_;
+};
+
+}  // namespace
+
+Tensor packed_in_order(const Tensor& t, std::span<const int> order) {
+  Tensor packed = t;
+  std::int64_t stride = 1;
+  for (auto axis = order.rbegin(); axis != order.rend(); ++axis) {
+    packed.strides[*axis] = stride;
+    stride *= std::max<std::int64_t>(t.sizes[*axis], 1);
+  }
+  return packed;
+}
+
+std::unique_ptr<Kernel> make_packed(std::unique_ptr<Kernel> kernel, std::span<const PackedCopy> copies,
+                                    const Settings& settings) {
+  return std::make_unique<PackedKernel>(std::move(kernel), copies, settings);
+}
+
+}  // namespace bp::cpu
