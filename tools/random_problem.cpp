@@ -192,6 +192,10 @@ class Generator {
     if (network) {
       dtype({"f32", "f16", "bf16"});
       if (kind_ == BP_MAX_POOL_GRAD && !winners.empty() && chance(4)) line_ += " --corrupt-winners";
+      if (!nhwc && chance(3)) {
+        strides(kind_ == BP_MAX_POOL ? "y" : "dy", y, kind_ == BP_MAX_POOL);
+        strides(kind_ == BP_MAX_POOL ? "x" : "dx", x, kind_ == BP_MAX_POOL_GRAD);
+      }
     } else if (kind_ == BP_MAX_POOL) {
       dtype({"f64", "f32", "f16", "bf16", "i64", "i32", "i16", "i8", "u64", "u32", "u16", "u8"});
       strides("x", x, false);
