@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <array>
 #include <cstdint>
+#include <exception>
 #include <utility>
 
 namespace bp::cpu {
@@ -52,12 +53,19 @@ class PackedKernel final : public Kernel {
         inputs[c.slot] = packed;
       }
     }
-    kernel_->run({.inputs = {inputs.data(), bindings.inputs.size()},
-                  .outputs = {outputs.data(), bindings.outputs.size()},
-                  .workspace = scratch.slot(1)});
+    // A run that reports wrong winners has written its outputs nevertheless.
+    std::exception_ptr report;
+    try {
+      kernel_->run({.inputs = {inputs.data(), bindings.inputs.size()},
+                    .outputs = {outputs.data(), bindings.outputs.size()},
+                    .workspace = scratch.slot(1)});
+    } catch (...) {
+      report = std::current_exception();
+    }
     for (const Copy& c : copies_) {
       if (c.is_output) move(*c.kernel, outputs[c.slot], bindings.outputs[c.slot]);
     }
+    if (report) std::rethrow_exception(report);
   }
 
  private:
