@@ -6,6 +6,8 @@
 #include "ops/max_pool/max_pool.h"
 
 #include <array>
+#include <initializer_list>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -47,17 +49,34 @@ std::vector<PackedCopy> pack(MaxPoolPlan& plan) {
   return copies;
 }
 
+// Whether a copy has as many elements as are stored. (Views of empty or repeated memory may have absurd sizes.)
+bool is_copied_as_it_is(const Tensor& t) {
+  constexpr double kAbsurd = 1e15;
+  double count = 1;
+  for (int i = 0; i < t.rank; ++i) count *= static_cast<double>(t.sizes[i]);
+  return count > 0 && count < kAbsurd && t.count() == t.stored_count();
+}
+
 template <class Plan>
-std::string refuse(Plan plan) {
+std::string refuse(Plan plan, std::initializer_list<const Tensor*> tensors) {
   if (refuse_tiles(plan).empty()) return "tiles reads the tensors as they are";
+  for (const Tensor* tensor : tensors) {
+    if (!is_copied_as_it_is(*tensor)) return "a tensor is empty, or its elements are repeated";
+  }
   pack(plan);
   return refuse_tiles(plan);
 }
 
 }  // namespace
 
-std::string refuse_packed(const MaxPoolGradPlan& plan) { return refuse(plan); }
-std::string refuse_packed(const MaxPoolPlan& plan) { return refuse(plan); }
+std::string refuse_packed(const MaxPoolGradPlan& plan) {
+  const bool recomputes = plan.winners.kind == WinnersKind::none;
+  return refuse(plan, {&plan.dx, &plan.dy, recomputes ? &plan.x : &plan.winners.tensor});
+}
+std::string refuse_packed(const MaxPoolPlan& plan) {
+  const bool stores = plan.winners.kind != WinnersKind::none;
+  return refuse(plan, {&plan.x, &plan.y, stores ? &plan.winners.tensor : &plan.y});
+}
 
 std::unique_ptr<Kernel> make_max_pool_grad_packed(std::shared_ptr<const MaxPoolGradPlan> plan,
                                                   const Settings& settings) {
