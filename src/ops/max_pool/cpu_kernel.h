@@ -15,7 +15,7 @@
 namespace bp::cpu {
 
 // One part of a run: items [first, last) with a slot's scratch memory. `wrong` is set when a stored winner is no tap of
-// its window.
+// its window; then dx may be wrong too, unless such winners were expected.
 template <class Setup>
 struct PoolPart {
   const Setup* setup;
@@ -24,6 +24,7 @@ struct PoolPart {
   std::int64_t last = 0;
   std::byte* scratch = nullptr;
   bool* wrong = nullptr;
+  bool expects_wrong = false;
 };
 
 // A setup says how many items() it has, and how many `bytes` they move in all.
@@ -42,19 +43,26 @@ class PoolKernel final : public Kernel {
 
   void run(const Bindings& bindings) const override {
     if (setup_.items() == 0) return;
-    const TeamScratch scratch(bindings.workspace, slot_bytes_);
-    std::atomic<bool> wrong{false};
-    team_.run_items(setup_.items(), setup_.bytes, [&](std::int64_t first, std::int64_t last, int slot) {
-      bool wrong_here = false;
-      run_part_({&setup_, &bindings, first, last, scratch.slot(slot), &wrong_here});
-      if (wrong_here) wrong = true;
-    });
+    [[maybe_unused]] const bool wrong = run(bindings, false);
     if constexpr (std::is_same_v<Plan, MaxPoolGradPlan>) {
+      if (wrong) run(bindings, true);
       if (wrong || setup_.has_unread_winners()) reference::report_wrong_winners(*plan_, bindings);
     }
   }
 
  private:
+  // Returns whether a stored winner is wrong.
+  bool run(const Bindings& bindings, bool expects_wrong) const {
+    const TeamScratch scratch(bindings.workspace, slot_bytes_);
+    std::atomic<bool> wrong{false};
+    team_.run_items(setup_.items(), setup_.bytes, [&](std::int64_t first, std::int64_t last, int slot) {
+      bool wrong_here = false;
+      run_part_({&setup_, &bindings, first, last, scratch.slot(slot), &wrong_here, expects_wrong});
+      if (wrong_here) wrong = true;
+    });
+    return wrong;
+  }
+
   std::shared_ptr<const Plan> plan_;
   Team team_;
   Setup setup_;

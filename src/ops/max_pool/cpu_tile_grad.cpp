@@ -1,12 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 // The gradient of max pooling for windows known to the compiler.
 //
-// A tile is a few rows of dx that the same rows of windows reach. An element
-// of dx is the sum over the windows that reach it, in ascending order, of dy where the winner is that element; which
-// windows those are is known to the compiler. dy and stored winners are read where they lie, beyond the ends of their
-// rows too, where something else stands: a row of marks, the same for all, turns what is no window into one without a
-// winner. (A copy of the winners, padded, is a trap: loads that cross two stores wait for both to leave the queue, and
-// there they stand behind non-temporal stores, which leave it at the speed of memory.)
+// A tile is a few rows of dx that the same rows of windows reach. An element of dx is the sum over the windows that
+// reach it, in ascending order, of dy where the winner is that element; which windows those are is known to the
+// compiler.
+//
+// dy and stored winners are read where they lie, beyond the ends of their rows and planes too, where other rows stand:
+// a window there has its winner somewhere else, since what it would have to be in its own row lies beyond the end of x.
+// That holds for winners that are right; where one is not, dx is made anew from copies. (A copy of the
+// winners, padded, is a trap: loads that cross two stores wait for both to leave the queue, and there they stand behind
+// non-temporal stores, which leave it at the speed of memory.)
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "ops/max_pool/cpu_tile_grad.cpp"
 #include <hwy/foreach_target.h>  // IWYU pragma: keep
@@ -26,7 +29,9 @@ HWY_INLINE auto is_equal(D d, V bytes, int value) {
 #if HWY_TARGET == HWY_AVX3
   // A comparison of 16 bytes makes the mask of 16 lanes, at a quarter of the cost.
   const hn::Rebind<std::uint8_t, D> narrow_d;
-  return hn::Mask<D>{hn::Eq(bytes, hn::Set(narrow_d, static_cast<std::uint8_t>(value))).raw};
+  hn::Mask<D> mask;
+  mask.raw = static_cast<decltype(mask.raw)>(hn::Eq(bytes, hn::Set(narrow_d, static_cast<std::uint8_t>(value))).raw);
+  return mask;
 #else
   const hn::RebindToSigned<D> wide_d;
   return hn::RebindMask(d, hn::Eq(hn::PromoteTo(wide_d, bytes), hn::Set(wide_d, value)));
@@ -37,7 +42,13 @@ HWY_INLINE auto is_equal(D d, V bytes, int value) {
 template <class D, class M, class V>
 HWY_INLINE V add_where([[maybe_unused]] D d, M mask, V sum, V v) {
 #if HWY_TARGET == HWY_AVX3
-  return V{_mm512_mask_add_ps(sum.raw, mask.raw, sum.raw, v.raw)};
+  if constexpr (hn::MaxLanes(D()) == 16) {
+    return V{_mm512_mask_add_ps(sum.raw, mask.raw, sum.raw, v.raw)};
+  } else if constexpr (hn::MaxLanes(D()) == 8) {
+    return V{_mm256_mask_add_ps(sum.raw, mask.raw, sum.raw, v.raw)};
+  } else {
+    return V{_mm_mask_add_ps(sum.raw, mask.raw, sum.raw, v.raw)};
+  }
 #else
   return hn::Add(sum, hn::IfThenElseZero(mask, v));  // + 0 changes no sum that began at +0
 #endif
@@ -52,12 +63,22 @@ HWY_INLINE V in_register(V v) {
   return v;
 }
 
+// Keeps the compiler from holding one address for each row, of which there are more than registers.
+template <class P>
+HWY_INLINE P* step_on(P* p, std::int64_t step) {
+  p += step;
+#if HWY_COMPILER_GCC
+  __asm__("" : "+r"(p));
+#endif
+  return p;
+}
+
 template <class T, int kWindow, int kStride>
 class GradTiles {
-  using D = TileLanes;
-  using V = hn::Vec<D>;
   using Search = TileSearch<T, kWindow, kStride>;
   using Found = typename Search::Found;
+  static constexpr int kLanes = static_cast<int>(hn::MaxLanes(TileLanes()));
+  static constexpr int kLeastLanes = std::min(kLanes, 4);                           // of vectors at the ends of rows
   static constexpr int kHeight = kStride == 1 ? 4 : 2;                              // rows of dx in a tile
   static constexpr int kRows = kStride == 1 ? kWindow + kHeight - 1 : kWindow - 1;  // rows of windows for it
   static constexpr int kFirstShift = -((kWindow - 1) / kStride);                    // of windows along W
@@ -65,26 +86,24 @@ class GradTiles {
 
  public:
   struct Layout {
-    std::int64_t ring = 1;   // rows of windows that cannot be read in place are kept: row o in slot o mod ring
     std::int64_t left = 0;   // lanes before the first window of a row
     std::int64_t right = 0;  // lanes from there on
-    std::size_t outside, none, winners, dy, block, trash, bytes;
+    std::int64_t pitch = 0;  // of a row in scratch memory: both
+    std::size_t outside, winners, dy, block, trash, bytes;
     std::int64_t block_lanes = 0;
     typename Search::Layout search{};
 
     explicit Layout(const PoolGradTiles& t) {
       const PoolAxis &h = t.g.axes[1], &w = t.g.axes[2];
-      const std::int64_t sought = kHeight * h.dilation;  // at once
-      const std::int64_t rows = ceil_div(t.rows_in_block, kStride) + kRows * h.dilation + sought;
-      ring = static_cast<std::int64_t>(std::bit_ceil(static_cast<std::uint64_t>(rows)));
+      const std::int64_t rows = windows_for(t, t.rows_in_block) + kHeight * h.dilation;  // which are sought at once
       left = -kFirstShift * w.dilation * t.unit;
       const std::int64_t columns = ceil_div(w.input, kStride) + w.start_padding / kStride + 2;
       right = std::max(columns, w.output) * t.unit + kSlack;
+      pitch = left + right;
       ScratchLayout scratch;
-      outside = scratch.reserve(left + right, 1);
-      none = scratch.reserve(left + right, 1);
-      winners = scratch.reserve(ring * (left + right), 1);
-      dy = scratch.reserve(ring * (left + right), sizeof(T));
+      outside = scratch.reserve(pitch, 1);
+      winners = scratch.reserve(rows * pitch, 1);
+      dy = scratch.reserve(rows * pitch, sizeof(T));
       block_lanes = t.rows_in_block * w.input * t.unit + kSlack;
       std::int64_t planes = 1;
       for (const PoolPlanes& group : t.groups) planes = std::max(planes, group.count);
@@ -103,14 +122,18 @@ class GradTiles {
         stored_(t_.g, t_.taps, t_.stored, t_.unit, part.bindings->inputs[2], part.wrong),
         search_(t_, t_.x, part.bindings->input<T>(0), layout.search, part.scratch),
         outside_(reinterpret_cast<std::uint8_t*>(part.scratch + layout.outside) + layout.left),
-        none_(reinterpret_cast<std::uint8_t*>(part.scratch + layout.none) + layout.left),
-        winners_(reinterpret_cast<std::uint8_t*>(part.scratch + layout.winners) + layout.left),
-        dy_(reinterpret_cast<T*>(part.scratch + layout.dy) + layout.left),
+        winners_(reinterpret_cast<std::uint8_t*>(part.scratch + layout.winners)),
+        dy_(reinterpret_cast<T*>(part.scratch + layout.dy)),
         block_(reinterpret_cast<float*>(part.scratch + layout.block)),
         trash_(reinterpret_cast<T*>(part.scratch + layout.trash)) {
-    std::memset(outside_ - layout.left, 0xff, static_cast<std::size_t>(layout.left + layout.right));
+    std::memset(outside_ - layout.left, kNone, static_cast<std::size_t>(layout.pitch));
     std::memset(outside_, 0, static_cast<std::size_t>(axis_w().output * t_.unit));
-    std::memset(none_ - layout.left, 0xff, static_cast<std::size_t>(layout.left + layout.right));
+    std::memset(winners_, kNone, layout.dy - layout.winners);
+    reads_in_place_ = stored_.are_bytes() && !part.expects_wrong;
+    if (!reads_in_place_) return;
+    const PoolAxis &h = axis_h(), &w = axis_w();
+    rows_end_beyond_x_ = t_.stored.tensor.view.strides[3] == w.output * t_.unit && kStride * w.output >= w.input;
+    planes_end_beyond_x_ = rows_end_beyond_x_ && kStride * h.output >= h.input;
   }
 
   void run(std::int64_t first, std::int64_t last) {
@@ -120,14 +143,15 @@ class GradTiles {
       const std::int64_t row = t_.first_row + item.row_block * t_.rows_in_block;
       block_row_ = std::max<std::int64_t>(row, 0);
       const std::int64_t end = std::min(row + t_.rows_in_block, t_.rows);
-      if (group_.window >= 0) read_rows(first_window(row + t_.rows_in_block) + (kRows - 1) * axis_h().dilation);
-      if constexpr (kStride == 1) {
-        const std::int64_t dilation = axis_h().dilation;
-        for (std::int64_t r = row; r < end; r += kHeight * dilation) {
-          for (std::int64_t j = 0; j < dilation; ++j) make_tile(r + j, end, dilation);
-        }
-      } else {
-        for (std::int64_t r = row; r < end; r += kHeight) make_tile(r, end, 1);
+      const std::int64_t dilation = kStride == 1 ? axis_h().dilation : 1;
+      const std::int64_t step = kHeight * dilation;
+      // Winners are read in place a block at a time, or, at the edges of a plane, a few rows.
+      const std::int64_t rows = ceil_div(end - row, step) * step;
+      const bool by_tiles = reads_in_place_ && !is_in_place(first_window(row), windows_for(t_, rows));
+      const std::int64_t together = by_tiles ? step : rows;
+      for (std::int64_t from = row; from < end; from += together) {
+        const Windows windows = windows_of(first_window(from), windows_for(t_, together));
+        make_tiles(windows, from, together, end, dilation);
       }
       if (way_ == Way::block) export_block(end);
     }
@@ -135,6 +159,7 @@ class GradTiles {
 
  private:
   enum class Way { block, store, stream };
+  static constexpr std::uint8_t kNone = StoredWinners<std::uint8_t>::kNone;
 
   [[nodiscard]] const PoolAxis& axis_h() const { return t_.g.axes[1]; }
   [[nodiscard]] const PoolAxis& axis_w() const { return t_.g.axes[2]; }
@@ -143,25 +168,11 @@ class GradTiles {
     n_ = item.n;
     c_ = item.c;
     group_ = t_.groups[static_cast<std::size_t>(item.group)];
-    const std::int64_t row = t_.first_row + item.row_block * t_.rows_in_block;
-    next_ = std::max<std::int64_t>(first_window(row), 0);
+    checked_ = 0;
+    kept_end_ = std::numeric_limits<std::int64_t>::min();
     way_ = choose_way();
     const Dims& to = t_.dx.view.strides;
     dx_plane_ = dx_data_ + n_ * to[0] + c_ * to[1] + group_.first * to[2];
-    // Rows that have elements before and behind them, where a vector may read beyond the row.
-    const auto place = [&](const PoolTensor& tensor, Rows& rows) {
-      const Dims& s = tensor.view.strides;
-      const std::int64_t plane = n_ * s[0] + c_ * s[1] + std::max<std::int64_t>(group_.window, 0) * s[2];
-      const std::int64_t room = tensor.end - plane - layout_.right;
-      rows = {.plane = plane, .step = s[3], .first = 0, .end = 0};
-      if (tensor.end < 0 || s[3] <= 0 || room < 0) return;
-      rows.first = std::max<std::int64_t>(ceil_div(layout_.left - plane - tensor.room_before, s[3]), 0);
-      rows.end = std::min(room / s[3] + 1, axis_h().output);
-    };
-    place(t_.dy, dy_rows_);
-    if (stored_.are_bytes()) place(t_.stored.tensor, winners_rows_);
-    first_in_place_ = std::max(dy_rows_.first, winners_rows_.first);
-    end_in_place_ = stored_.are_bytes() && group_.window >= 0 ? std::min(dy_rows_.end, winners_rows_.end) : 0;
     if (t_.stored.kind == WinnersKind::none && group_.window >= 0) search_.start(n_, c_, group_.window);
   }
 
@@ -171,75 +182,123 @@ class GradTiles {
     if constexpr (kStride == 1) return row + h.start_padding - (kWindow - 1) * h.dilation;
     return (row + h.start_padding - (kWindow - 2)) / 2;
   }
+  // How many rows of windows the tiles of so many rows of dx read.
+  static std::int64_t windows_for(const PoolGradTiles& t, std::int64_t rows) {
+    if constexpr (kStride == 1) return rows + (kWindow - 1) * t.g.axes[1].dilation;
+    return rows / 2 + kRows - 1;
+  }
 
-  // Sums go to dx at once where its rows are whole vectors; past the cache, also aligned ones.
+  // Sums go to dx at once where its rows are whole vectors; past the cache, also aligned ones. Inside the cache, with
+  // stride 1, vectors may overlap.
   [[nodiscard]] Way choose_way() const {
     const std::int64_t columns = axis_w().input * t_.unit;
-    if (columns % lanes(D()) != 0) return Way::block;
-    if (!t_.past_cache) return Way::store;
+    const bool whole = columns % lanes(TileLanes()) == 0;
+    if (!t_.past_cache) return whole || (kStride == 1 && columns >= kLeastLanes) ? Way::store : Way::block;
     const Dims& s = t_.dx.view.strides;
-    const std::int64_t vector = lanes(D()) * static_cast<std::int64_t>(sizeof(T));
-    const auto is_aligned = [&](int axis) { return t_.dx.view.sizes[axis] == 1 || s[axis] % lanes(D()) == 0; };
+    const std::int64_t vector = lanes(TileLanes()) * static_cast<std::int64_t>(sizeof(T));
+    const auto is_aligned = [&](int axis) { return t_.dx.view.sizes[axis] == 1 || s[axis] % lanes(TileLanes()) == 0; };
     const bool aligned = reinterpret_cast<std::uintptr_t>(dx_data_) % static_cast<std::uintptr_t>(vector) == 0 &&
                          is_aligned(0) && is_aligned(2) && is_aligned(3) && (t_.unit > 1 || is_aligned(1));
-    return aligned && vector >= 16 ? Way::stream : Way::block;
+    return whole && aligned && vector >= 16 ? Way::stream : Way::block;
   }
 
   // ---- Rows of windows
 
-  struct Row {
-    const std::uint8_t* winners;
-    const T* dy;
+  // Rows of windows at regular distances, from the first window of row `first` on.
+  struct Windows {
+    std::int64_t first = 0;
+    const std::uint8_t* winners = nullptr;
+    const T* dy = nullptr;
+    std::int64_t winners_step = 0, dy_step = 0;
+    bool has_others = false;  // beyond the ends of rows stand winners that may be taken for theirs
   };
 
-  // Rows of a plane of a tensor, of which [first, end) can be read in place, and beyond their ends.
-  struct Rows {
-    std::int64_t plane = 0, step = 0, first = 0, end = 0;
-    [[nodiscard]] bool are_in_place(std::int64_t o) const { return o >= first && o < end; }
-  };
-
-  [[nodiscard]] std::int64_t ring_at(std::int64_t o) const {
-    return (o & (layout_.ring - 1)) * (layout_.left + layout_.right);
+  // Where the plane begins in a tensor; and whether `count` rows from row `first` on may be read there, rows beyond the
+  // plane and the lanes beyond the ends of rows included.
+  [[nodiscard]] std::int64_t plane_of(const PoolTensor& tensor) const {
+    const Dims& s = tensor.view.strides;
+    return n_ * s[0] + c_ * s[1] + group_.window * s[2];
+  }
+  [[nodiscard]] bool is_readable(const PoolTensor& tensor, std::int64_t first, std::int64_t count) const {
+    const std::int64_t step = tensor.view.strides[3], row = plane_of(tensor) + first * step;
+    return tensor.end >= 0 && step > 0 && row - layout_.left >= -tensor.room_before &&
+           row + (count - 1) * step + layout_.right <= tensor.end;
   }
 
-  // Row o from its first window on; where there is none, windows without winners.
-  HWY_INLINE Row row_of(std::int64_t o) const {
-    if (o >= first_in_place_ && o < end_in_place_) return row_in_place(o);
-    if (o < 0 || o >= next_) return {none_, dy_};
-    const std::int64_t at = ring_at(o);
-    return {winners_ + at, dy_rows_.are_in_place(o) ? dy_data_ + dy_rows_.plane + o * dy_rows_.step : dy_ + at};
-  }
-  HWY_INLINE Row row_in_place(std::int64_t o) const {
-    return {stored_.bytes() + winners_rows_.plane + o * winners_rows_.step,
-            dy_data_ + dy_rows_.plane + o * dy_rows_.step};
+  // Whether that can be done with the winners, and none of what stands beyond is taken for theirs.
+  [[nodiscard]] bool is_in_place(std::int64_t first, std::int64_t count) const {
+    return group_.window >= 0 && is_readable(t_.stored.tensor, first, count) && (kStride == 1 || rows_end_beyond_x_) &&
+           (planes_end_beyond_x_ || (first >= 0 && first + count <= axis_h().output));
   }
 
-  // All the rows that a block needs, up to and without row `end`.
-  HWY_NOINLINE void read_rows(std::int64_t end) {
-    const std::int64_t n = axis_w().output * t_.unit;
-    end = std::min(end, axis_h().output);
-    while (next_ < end) {
-      if (next_ >= first_in_place_ && next_ < end_in_place_) {
-        const std::int64_t last = std::min(end, end_in_place_);
-        const RowPlace place{n_, c_, group_.window, next_, 0, axis_w().output};
-        const std::uint8_t* rows = stored_.bytes() + winners_rows_.plane + next_ * winners_rows_.step;
-        stored_.check(place, last - next_, rows, winners_rows_.step);
-        next_ = last;
-        continue;
+  // Rows of windows.
+  HWY_NOINLINE Windows windows_of(std::int64_t first, std::int64_t count) {
+    Windows windows{.first = first,
+                    .winners = winners_ + layout_.left,
+                    .dy = dy_ + layout_.left,
+                    .winners_step = layout_.pitch,
+                    .dy_step = layout_.pitch};
+    if (group_.window < 0) {
+      std::memset(winners_, kNone, static_cast<std::size_t>(count * layout_.pitch));
+      kept_end_ = std::numeric_limits<std::int64_t>::min();
+      return windows;
+    }
+    const std::int64_t end = std::min(first + count, axis_h().output);
+    if (const PoolTensor& stored = t_.stored.tensor; reads_in_place_ && is_in_place(first, count)) {
+      windows.winners_step = stored.view.strides[3];
+      windows.winners = stored_.bytes() + plane_of(stored) + first * windows.winners_step;
+      windows.has_others = !rows_end_beyond_x_;
+      if (checked_ = std::max(checked_, first); checked_ < end) {
+        stored_.check({n_, c_, group_.window, checked_, 0, axis_w().output}, end - checked_,
+                      windows.winners + (checked_ - first) * windows.winners_step, windows.winners_step);
+        checked_ = end;
       }
-      std::int64_t count = 1;
-      if (t_.stored.kind == WinnersKind::none) {
-        count = std::min(search_.rows_at_once(), axis_h().output - next_);
-        search_.find(next_, count, [&](std::int64_t r) { return Found{winners_ + ring_at(next_ + r), nullptr}; });
-      } else {
-        stored_.read({n_, c_, group_.window, next_, 0, axis_w().output}, winners_ + ring_at(next_));
-      }
-      for (const std::int64_t last = next_ + count; next_ < last; ++next_) {
-        if (dy_rows_.are_in_place(next_)) continue;
-        std::memcpy(dy_ + ring_at(next_), dy_data_ + dy_rows_.plane + next_ * dy_rows_.step,
-                    static_cast<std::size_t>(n) * sizeof(T));
+    } else {
+      keep_winners(first, first + count);
+    }
+    const std::int64_t dy_step = t_.dy.view.strides[3];
+    const T* dy = dy_data_ + plane_of(t_.dy) + first * dy_step;
+    if (is_readable(t_.dy, first, count)) {
+      windows.dy = dy;
+      windows.dy_step = dy_step;
+    } else {
+      for (std::int64_t o = std::max<std::int64_t>(first, 0); o < end; ++o) {
+        std::memcpy(dy_ + layout_.left + (o - first) * layout_.pitch, dy + (o - first) * dy_step,
+                    static_cast<std::size_t>(axis_w().output * t_.unit) * sizeof(T));
       }
     }
+    return windows;
+  }
+
+  // Rows [first, end) of winners in scratch memory, between windows without winners; rows that the block before had,
+  // too, stay.
+  void keep_winners(std::int64_t first, std::int64_t end) {
+    const auto kept = [&](std::int64_t o) { return winners_ + (o - first) * layout_.pitch; };
+    const auto bytes = [&](std::int64_t rows) { return static_cast<std::size_t>(rows * layout_.pitch); };
+    const std::int64_t outputs = axis_h().output;
+    if (kept_end_ > first) {
+      std::memmove(winners_, winners_ + (first - kept_first_) * layout_.pitch, bytes(kept_end_ - first));
+    } else {
+      kept_end_ = std::max<std::int64_t>(first, 0);
+      std::memset(winners_, kNone, bytes(std::min(kept_end_, end) - first));
+    }
+    kept_first_ = first;
+    while (kept_end_ < std::min(end, outputs)) {
+      std::int64_t count = 1;
+      if (t_.stored.kind == WinnersKind::none) {
+        count = std::min(search_.rows_at_once(), outputs - kept_end_);
+        search_.find(kept_end_, count, [&](std::int64_t r) {
+          return Found{kept(kept_end_ + r) + layout_.left, nullptr};
+        });
+      } else {
+        std::uint8_t* row = kept(kept_end_);
+        stored_.read({n_, c_, group_.window, kept_end_, 0, axis_w().output}, row + layout_.left);
+        std::memset(row + layout_.left + axis_w().output * t_.unit, kNone,
+                    static_cast<std::size_t>(layout_.right - axis_w().output * t_.unit));
+      }
+      kept_end_ += count;
+    }
+    if (end > kept_end_) std::memset(kept(kept_end_), kNone, bytes(end - kept_end_));
   }
 
   // ---- Sums
@@ -257,10 +316,13 @@ class GradTiles {
   }
 
   struct Sources {
-    Row rows[kRows];
-    const std::uint8_t* outside;  // of a row: 0 for a window, all ones elsewhere
-    std::int64_t step;            // from a window to the next that reaches an element
-    int tap;                      // of the first tap that the tile's plane has
+    const std::uint8_t* winners;  // of a tile's first row of windows
+    const T* dy;
+    std::int64_t winners_row, dy_row;    // from a row to the next
+    std::int64_t winners_step, dy_step;  // from a row to the next that the tile reads
+    const std::uint8_t* outside;         // of a row: 0 for a window, all ones elsewhere
+    std::int64_t step;                   // from a window to the next that reaches an element
+    int tap;                             // of the first tap that the tile's plane has
   };
 
   // The tap that sum k of a tile, of row k / kStride and column k mod kStride, is in a window; -1: none.
@@ -270,26 +332,31 @@ class GradTiles {
     return k >= kHeight * kStride || row_number < 0 || column_number < 0 ? -1 : row_number * kWindow + column_number;
   }
 
-  // Adds the windows to a tile's sums, in ascending order. (Four vectors: there are no arrays of scalable ones.)
-  template <int kPhase, int kNext = 0>
-  static HWY_INLINE void add_windows(const Sources& sources, std::int64_t i, V& a, V& b, V& c, V& e) {
+  // Adds the windows of a row to a tile's sums, in ascending order; then those of the next rows. (Four vectors: there
+  // are no arrays of scalable ones.)
+  template <int kPhase, bool kMarks, int kNext = 0, class D, class V>
+  static HWY_INLINE void add_windows(D d, const Sources& sources, const std::uint8_t* winners, const T* dy,
+                                     const std::uint8_t* outside, V& a, V& b, V& c, V& e) {
     if constexpr (kNext < kRows * kShifts) {
       constexpr int kRow = kNext / kShifts;
       constexpr int kShift = kNext % kShifts + kFirstShift;
       constexpr auto tap = [](int k) { return tap_of_sum<kPhase>(kRow, kShift, k); };
-      if constexpr (tap(0) >= 0 || tap(1) >= 0 || tap(2) >= 0 || tap(3) >= 0) {
-        const D d;
-        const std::int64_t at = i + kShift * sources.step;
-        const hn::Rebind<std::uint8_t, D> bytes;
-        const auto marks = hn::LoadU(bytes, sources.outside + at);
-        const auto winner = hn::Or(hn::LoadU(bytes, sources.rows[kRow].winners + at), marks);
-        const V dy = in_register(load(d, sources.rows[kRow].dy + at));
-        if constexpr (tap(0) >= 0) a = add_where(d, is_equal(d, winner, sources.tap + tap(0)), a, dy);
-        if constexpr (tap(1) >= 0) b = add_where(d, is_equal(d, winner, sources.tap + tap(1)), b, dy);
-        if constexpr (tap(2) >= 0) c = add_where(d, is_equal(d, winner, sources.tap + tap(2)), c, dy);
-        if constexpr (tap(3) >= 0) e = add_where(d, is_equal(d, winner, sources.tap + tap(3)), e, dy);
+      if constexpr (kNext > 0 && kNext % kShifts == 0) {
+        winners = step_on(winners, sources.winners_step);
+        dy = step_on(dy, sources.dy_step);
       }
-      add_windows<kPhase, kNext + 1>(sources, i, a, b, c, e);
+      if constexpr (tap(0) >= 0 || tap(1) >= 0 || tap(2) >= 0 || tap(3) >= 0) {
+        const std::int64_t at = kShift * sources.step;
+        const hn::Rebind<std::uint8_t, D> bytes;
+        auto winner = hn::LoadU(bytes, winners + at);
+        if constexpr (kMarks) winner = hn::Or(winner, hn::LoadU(bytes, outside + at));
+        const V v = in_register(load(d, dy + at));
+        if constexpr (tap(0) >= 0) a = add_where(d, is_equal(d, winner, sources.tap + tap(0)), a, v);
+        if constexpr (tap(1) >= 0) b = add_where(d, is_equal(d, winner, sources.tap + tap(1)), b, v);
+        if constexpr (tap(2) >= 0) c = add_where(d, is_equal(d, winner, sources.tap + tap(2)), c, v);
+        if constexpr (tap(3) >= 0) e = add_where(d, is_equal(d, winner, sources.tap + tap(3)), e, v);
+      }
+      add_windows<kPhase, kMarks, kNext + 1>(d, sources, winners, dy, outside, a, b, c, e);
     }
   }
 
@@ -300,9 +367,8 @@ class GradTiles {
     std::int64_t end, unit;  // of a row, in lanes; of a column
   };
 
-  template <Way kWay>
-  static HWY_INLINE void put(const Targets& targets, int out, std::int64_t at, V v) {
-    const D d;
+  template <Way kWay, class D, class V>
+  static HWY_INLINE void put(D d, const Targets& targets, int out, std::int64_t at, V v) {
     if constexpr (kWay == Way::stream) {
       stream(d, v, targets.dx[out] + at);
     } else if constexpr (kWay == Way::store) {
@@ -319,26 +385,27 @@ class GradTiles {
   }
 
   // A vector of every row.
-  template <Way kWay, bool kPlanar, int kPhase>
-  static HWY_INLINE void put_rows(const Sources& sources, const Targets& targets, std::int64_t i, std::int64_t at) {
-    const D d;
+  template <Way kWay, bool kPlanar, bool kMarks, int kPhase, class D>
+  static HWY_INLINE void put_rows(D d, const Sources& sources, const Targets& targets, std::int64_t i,
+                                  std::int64_t at) {
+    using V = hn::Vec<D>;
     V a = hn::Zero(d), b = hn::Zero(d), c = hn::Zero(d), e = hn::Zero(d);
-    add_windows<kPhase>(sources, i, a, b, c, e);
+    add_windows<kPhase, kMarks>(d, sources, sources.winners + i, sources.dy + i, sources.outside + i, a, b, c, e);
     if constexpr (kStride == 2) {
-      put_pairs<kWay, kPlanar>(targets, 0, at, a, b);
-      put_pairs<kWay, kPlanar>(targets, 1, at, c, e);
+      put_pairs<kWay, kPlanar>(d, targets, 0, at, a, b);
+      put_pairs<kWay, kPlanar>(d, targets, 1, at, c, e);
     } else {
-      put<kWay>(targets, 0, at, a);
-      put<kWay>(targets, 1, at, b);
-      put<kWay>(targets, 2, at, c);
-      put<kWay>(targets, 3, at, e);
+      put<kWay>(d, targets, 0, at, a);
+      put<kWay>(d, targets, 1, at, b);
+      put<kWay>(d, targets, 2, at, c);
+      put<kWay>(d, targets, 3, at, e);
     }
   }
 
   // A vector of two elements each; for streams, which must be aligned, as two halves if need be.
   template <Way kWay, class VU>
   static HWY_INLINE void put_words(T* to, VU words) {
-    const hn::RebindToUnsigned<D> u;
+    const hn::RebindToUnsigned<TileLanes> u;
     auto* p = reinterpret_cast<std::uint32_t*>(to);
     if constexpr (kWay == Way::store) {
       hn::StoreU(words, u, p);
@@ -353,81 +420,131 @@ class GradTiles {
     }
   }
 
-  template <Way kWay, bool kPlanar>
-  static HWY_INLINE void put_pairs(const Targets& targets, int out, std::int64_t at, V first, V second) {
-    const D d;
+  template <Way kWay, bool kPlanar, class D, class V>
+  static HWY_INLINE void put_pairs(D d, const Targets& targets, int out, std::int64_t at, V first, V second) {
     if constexpr (kPlanar && kWay != Way::block && std::is_same_v<T, bf16> && hn::MaxLanes(D()) > 1) {
       if (at + lanes(d) < targets.end) return put_words<kWay>(targets.dx[out] + at, interleaved_bf16(d, first, second));
     }
     if constexpr (kPlanar) {
-      put<kWay>(targets, out, at, interleave_lower(d, first, second));
-      if (at + lanes(d) < targets.end) put<kWay>(targets, out, at + lanes(d), interleave_upper(d, first, second));
+      put<kWay>(d, targets, out, at, interleave_lower(d, first, second));
+      if (at + lanes(d) < targets.end) put<kWay>(d, targets, out, at + lanes(d), interleave_upper(d, first, second));
     } else {
-      put<kWay>(targets, out, at, first);
-      if (at + targets.unit < targets.end) put<kWay>(targets, out, at + targets.unit, second);
+      put<kWay>(d, targets, out, at, first);
+      if (at + targets.unit < targets.end) put<kWay>(d, targets, out, at + targets.unit, second);
     }
   }
 
-  template <Way kWay, int kPhase>
-  static HWY_NOINLINE void make_rows(const Sources& in, const Targets& to) {
-    const D d;
-    const Sources sources = in;
-    const Targets targets = to;
-    if (kStride == 1 || targets.unit == 1) {
-      for (std::int64_t at = 0, i = 0; at < targets.end; at += kStride * lanes(d), i += lanes(d)) {
-        put_rows<kWay, true, kPhase>(sources, targets, i, at);
+  // With stride 1, a row from element i on. What is left behind whole vectors is taken by one that overlaps the last,
+  // or, if half as many lanes are enough, by those.
+  template <Way kWay, bool kMarks, int kMostLanes>
+  static HWY_INLINE void make_run(const Sources& sources, const Targets& targets, std::int64_t i) {
+    const hn::CappedTag<float, kMostLanes> d;
+    const std::int64_t whole = (targets.end - i) / lanes(d) * lanes(d), rest = targets.end - i - whole;
+    const bool overlaps = kMostLanes == kLeastLanes || (targets.end >= lanes(d) && 2 * rest > lanes(d));
+    const std::int64_t end = overlaps ? targets.end : i + whole;
+    for (; i < end; i += lanes(d)) {
+      const std::int64_t at = std::max<std::int64_t>(std::min(i, targets.end - lanes(d)), 0);
+      put_rows<kWay, true, kMarks, 0>(d, sources, targets, at, at);
+    }
+    if constexpr (kWay != Way::stream && kMostLanes > kLeastLanes) {
+      if (end < targets.end) make_run<kWay, kMarks, kMostLanes / 2>(sources, targets, end);
+    }
+  }
+
+  // `rows` rows of one plane of dx from row `row` on, as a number of tiles. Rows before 0 and from `end` on are not
+  // there.
+  struct Rows {
+    Sources sources;  // of the first tile
+    std::int64_t row, rows, end, dilation;
+    T* dx;         // and how far its rows, and those of a block, are apart
+    float* block;  // from row `row` on
+    std::int64_t dx_step, block_step, unit;
+    T* trash;
+  };
+
+  template <Way kWay, bool kMarks, int kPhase>
+  static HWY_NOINLINE void make_rows(const Rows& in) {
+    const Rows rows = in;
+    for (std::int64_t r = 0; r < rows.rows; r += kHeight * rows.dilation) {
+      for (std::int64_t first = r; first < r + rows.dilation; ++first) {
+        Sources sources = rows.sources;
+        sources.winners += first / kStride * rows.sources.winners_row;
+        sources.dy += first / kStride * rows.sources.dy_row;
+        Targets targets{.dx = {}, .block = {}, .end = rows.block_step, .unit = rows.unit};
+        for (int out = 0; out < kHeight; ++out) {
+          const std::int64_t from = first + out * rows.dilation, h = rows.row + from;
+          const bool is_there = h >= 0 && h < rows.end;
+          targets.dx[out] = is_there ? rows.dx + h * rows.dx_step : rows.trash;
+          targets.block[out] = is_there ? rows.block + from * rows.block_step : reinterpret_cast<float*>(rows.trash);
+        }
+        make_tile<kWay, kMarks, kPhase>(sources, targets);
+      }
+    }
+  }
+
+  template <Way kWay, bool kMarks, int kPhase>
+  static HWY_INLINE void make_tile(const Sources& sources, const Targets& targets) {
+    const TileLanes d;
+    if constexpr (kStride == 1) {
+      make_run<kWay, kMarks, kLanes>(sources, targets, 0);
+    } else if (targets.unit == 1) {
+      for (std::int64_t at = 0, i = 0; at < targets.end; at += 2 * lanes(d), i += lanes(d)) {
+        put_rows<kWay, true, kMarks, kPhase>(d, sources, targets, i, at);
       }
     } else {
       for (std::int64_t column = 0, i = 0; column < targets.end; column += 2 * targets.unit) {
         for (std::int64_t c = 0; c < targets.unit; c += lanes(d), i += lanes(d)) {
-          put_rows<kWay, false, kPhase>(sources, targets, i, column + c);
+          put_rows<kWay, false, kMarks, kPhase>(d, sources, targets, i, column + c);
         }
       }
     }
   }
 
   template <Way kWay>
-  void make_rows(const Sources& sources, const Targets& targets) const {
+  void make_rows(const Rows& rows, [[maybe_unused]] bool has_others) const {
     if constexpr (kWindow == 3 && kStride == 2) {
-      if (axis_w().start_padding % 2 != 0) return make_rows<kWay, 1>(sources, targets);
+      if (axis_w().start_padding % 2 != 0) return make_rows<kWay, false, 1>(rows);
     }
-    make_rows<kWay, 0>(sources, targets);
+    if constexpr (kStride == 1) {
+      if (has_others) return make_rows<kWay, true, 0>(rows);
+    }
+    make_rows<kWay, false, 0>(rows);
   }
 
-  HWY_INLINE void make_tile(std::int64_t row, std::int64_t end, std::int64_t dilation) {
-    const std::int64_t first = first_window(row);
-    const std::int64_t at = axis_w().start_padding / kStride * t_.unit;
-    Sources sources{.rows = {}, .outside = outside_ + at, .step = axis_w().dilation * t_.unit, .tap = 0};
-    if (first >= first_in_place_ && first + (kRows - 1) * dilation < end_in_place_) {
-      Row windows = row_in_place(first);
-      for (int r = 0; r < kRows; ++r) {
-        sources.rows[r] = {windows.winners + at, windows.dy + at};
-        windows.winners += dilation * winners_rows_.step;
-        windows.dy += dilation * dy_rows_.step;
-      }
-    } else {
-      for (int r = 0; r < kRows; ++r) {
-        const Row windows = row_of(first + r * dilation);
-        sources.rows[r] = {windows.winners + at, windows.dy + at};
-      }
-    }
+  // Rows [row, row + count) of every plane.
+  void make_tiles(const Windows& windows, std::int64_t row, std::int64_t count, std::int64_t end,
+                  std::int64_t dilation) {
+    const std::int64_t at = axis_w().start_padding / kStride * t_.unit, width = axis_w().input * t_.unit;
     const Dims& s = t_.dx.view.strides;
-    Targets targets{.dx = {}, .block = {}, .end = axis_w().input * t_.unit, .unit = t_.unit};
+    Rows rows{.sources = {.winners = windows.winners + at,
+                          .dy = windows.dy + at,
+                          .winners_row = windows.winners_step,
+                          .dy_row = windows.dy_step,
+                          .winners_step = dilation * windows.winners_step,
+                          .dy_step = dilation * windows.dy_step,
+                          .outside = outside_ + at,
+                          .step = axis_w().dilation * t_.unit,
+                          .tap = 0},
+              .row = row,
+              .rows = count,
+              .end = end,
+              .dilation = dilation,
+              .dx = nullptr,
+              .block = nullptr,
+              .dx_step = s[3],
+              .block_step = width,
+              .unit = t_.unit,
+              .trash = trash_};
     for (std::int64_t plane = 0; plane < group_.count; ++plane) {
-      sources.tap = static_cast<int>((group_.tap + plane) * kWindow * kWindow);
-      for (int out = 0; out < kHeight; ++out) {
-        const std::int64_t h = row + out * dilation;
-        const bool is_there = h >= 0 && h < end;
-        targets.dx[out] = is_there ? dx_plane_ + plane * s[2] + h * s[3] : trash_;
-        targets.block[out] = is_there ? block_ + plane * layout_.block_lanes + (h - block_row_) * targets.end
-                                      : reinterpret_cast<float*>(trash_);
-      }
+      rows.sources.tap = static_cast<int>((group_.tap + plane) * kWindow * kWindow);
+      rows.dx = dx_plane_ + plane * s[2];
+      rows.block = block_ + plane * layout_.block_lanes + (row - block_row_) * width;
       if (way_ == Way::stream) {
-        make_rows<Way::stream>(sources, targets);
+        make_rows<Way::stream>(rows, windows.has_others);
       } else if (way_ == Way::store) {
-        make_rows<Way::store>(sources, targets);
+        make_rows<Way::store>(rows, windows.has_others);
       } else {
-        make_rows<Way::block>(sources, targets);
+        make_rows<Way::block>(rows, windows.has_others);
       }
     }
   }
@@ -455,16 +572,18 @@ class GradTiles {
   T* dx_data_;
   StoredWinners<std::uint8_t> stored_;
   Search search_;
-  std::uint8_t *outside_, *none_, *winners_;
+  std::uint8_t *outside_, *winners_;
   T* dy_;
   float* block_;
-  T* trash_;  // takes the rows of a tile that are not there
+  T* trash_;                                                      // takes the rows of a tile that are not there
+  bool reads_in_place_ = false;                                   // stored winners
+  bool rows_end_beyond_x_ = false, planes_end_beyond_x_ = false;  // what stands behind them is nobody's winner there
   Way way_ = Way::block;
   PoolPlanes group_{};
-  std::int64_t n_ = 0, c_ = 0, next_ = 0, block_row_ = 0;
+  std::int64_t n_ = 0, c_ = 0, block_row_ = 0;
   T* dx_plane_ = nullptr;
-  Rows dy_rows_{}, winners_rows_{};
-  std::int64_t first_in_place_ = 0, end_in_place_ = 0;
+  std::int64_t checked_ = 0;                    // rows of stored winners that are read in place, up to this one
+  std::int64_t kept_first_ = 0, kept_end_ = 0;  // rows of winners that stand in scratch memory
 };
 
 std::size_t RunPoolGradTiles(const PoolPart<PoolGradTiles>& part) {

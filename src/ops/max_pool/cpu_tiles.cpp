@@ -143,8 +143,8 @@ PoolTurned make_turned(const MaxPoolGradPlan& plan) {
     planes.winners = {WinnersKind::compact, turned(plan.winners.tensor, DType::u8)};
   }
   t.tiles = make_tiles(planes);
-  const PoolAxis& w = t.g.axes[2];
-  t.room = (w.output + w.input + w.extent()) * kTurnedPlanes + kMostSlack;
+  const PoolAxis &h = t.g.axes[1], &w = t.g.axes[2];
+  t.room = ((h.extent() + rows_of_tile(h)) * w.output + w.input + w.extent()) * kTurnedPlanes + kMostSlack;
   for (PoolTensor* tensor : {&t.tiles.dy, &t.tiles.stored.tensor}) {
     tensor->room_before = t.room;
     tensor->end += t.room;

@@ -157,8 +157,10 @@ class TurnedPlanes {
     }
   };
 
-  TurnedPlanes(const PoolPart<PoolTurned>& part, const Layout& layout)
-      : t_(*part.setup), part_(part), layout_(layout) {}
+  TurnedPlanes(const PoolPart<PoolTurned>& part, const Layout& layout) : t_(*part.setup), part_(part), layout_(layout) {
+    // Rows before and behind a plane are windows without winners.
+    std::memset(part.scratch + layout.winners, 0xff, layout.rows - layout.winners);
+  }
 
   void run(std::int64_t item) const {
     const std::int64_t groups = t_.g.channels / kTurnedPlanes;
@@ -180,7 +182,8 @@ class TurnedPlanes {
     const std::array<const void*, 3> inputs{at<float>(layout_.x), dy(), winners()};
     const std::array<void*, 1> outputs{at<float>(layout_.dx)};
     const Bindings bindings{.inputs = inputs, .outputs = outputs};
-    run_tiles({&t_.tiles, &bindings, 0, t_.tiles.items(), part_.scratch + layout_.tiles, part_.wrong});
+    run_tiles(
+        {&t_.tiles, &bindings, 0, t_.tiles.items(), part_.scratch + layout_.tiles, part_.wrong, part_.expects_wrong});
     turn_out(at<float>(layout_.dx), bound.output<T>(0) + plane(t_.dx), step(t_.dx), layout_.inputs, t_.past_cache);
   }
 
