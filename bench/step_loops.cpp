@@ -24,13 +24,7 @@ using VB = hn::Vec<DB>;
 // Adds dy where the window's winner is this tap, as the gradient of max pooling does for each window that reaches an
 // element.
 HWY_INLINE void gather(V& sum, VB winners, V dy, int tap) {
-#if HWY_TARGET == HWY_AVX3
-  const hn::Mask<D> wins{hn::Eq(winners, hn::Set(DB(), static_cast<std::uint8_t>(tap))).raw};
-  sum = V{_mm512_mask_add_ps(sum.raw, wins.raw, sum.raw, dy.raw)};
-#else
-  const auto wins = hn::RebindMask(D(), hn::Eq(hn::PromoteTo(DI(), winners), hn::Set(DI(), tap)));
-  sum = hn::Add(sum, hn::IfThenElseZero(wins, dy));
-#endif
+  sum = simd::add_if(simd::byte_is(D(), winners, tap), sum, dy);
 }
 
 // A greater value takes over, and its number with it.

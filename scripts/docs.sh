@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# docs.sh BACKPASS [--check]: writes the generated tables of the pages ("<!-- support: OP... -->" to "<!-- end -->") anew, or
-# and the figures of docs/performance.md anew, or only tells whether they are up to date.
+# docs.sh BACKPASS [--check]: writes the generated tables of the pages ("<!-- support: OP... -->" to "<!-- end -->") and the
+# figures of docs/performance.md anew, or only tells whether they are up to date.
 set -euo pipefail
 backpass=$1
 mode=${2:-}

@@ -39,7 +39,7 @@ def table(records):
             found = [row[threads, dtype]["fraction"] for threads in records if (threads, dtype) in row]
             fractions.append(" / ".join(f"{f:.2f}" for f in found))
         result = row.get((most, "f32"))
-        peers = [p for p in result["peers"] if p.get("median_ns")] if result else []
+        peers = [p for p in result["peers"] if p.get("median_ns") and p["agrees"]] if result else []
         best = min(peers, key=lambda p: p["median_ns"]) if peers else None
         times = f"{best['median_ns'] / result['median_ns']:.1f} ({best['name'].split()[0]})" if best else ""
         yield f"| {problem} | {layout} | {row['sense']} | " + " | ".join(fractions) + f" | {times} |"

@@ -52,15 +52,17 @@ TEST_F(CliErrorsTest, UnknownWordsAreNamed) {
        {"list problems nosuch", "'nosuch' is no operator, expected one of relu relu-grad "},
        {"list problems --markdown", "--markdown: is for the table of operators"},
        {"run relu --x x.npy --out new.npy nosuch", "'nosuch' is not expected here"},
-       {"run relu --x x.npy --out new.npy --nosuch", "'--nosuch' is not expected here"},
-       {"run relu --x x.npy --out new.npy --window 2", "--window"},
+       {"run relu --x x.npy --out new.npy --nosuch 3", "'--nosuch' is not expected here"},
+       {"run relu --x x.npy --out new.npy --window 2", "'--window' is not expected here"},
        {"run relu-grad --x x.npy --dy x.npy --out new.npy --y-shape 3", "--y-shape"},
        {"run relu-grad --x x.npy --dy x.npy --out new.npy --x-shape 1,1,3,3", "--x-shape"},              // x has them
        {"run max-pool-grad --x x.npy --dy dy.npy --out new.npy --window 2 --ceil-mode", "--ceil-mode"},  // dy has
        {"run --nosuch relu", "'--nosuch' stands where the operator should, expected one of relu "},
-       {"explain relu --x-shape 3 --nosuch 4", "--nosuch"},
-       {"check --nosuch", "--nosuch"},
-       {"list --nosuch", "--nosuch"},
+       {"explain relu --x-shape 3 --nosuch 4", "'--nosuch' is not expected here"},
+       {"check --nosuch", "'--nosuch' is not expected here"},
+       {"check relu --nosuch", "'--nosuch' is not expected here"},
+       {"list --nosuch", "'--nosuch' is not expected here"},
+       {"bench --nosuch", "'--nosuch' is not expected here"},
        {"--nosuch", "'--nosuch' stands where the command should, expected one of list "}});
 }
 
@@ -117,7 +119,8 @@ TEST_F(CliErrorsTest, ExplainAsksForTheShapeAndTheWindow) {
               {"explain max-pool --window 2", "--x-shape"},
               {"explain max-pool-grad --x-shape 1,1,3,3", "--window"},
               {"explain resample --x-shape 3", "--y-shape"},
-              {"explain convert-winners --x-shape 1,1,3,3 --window 2 --winners flat", "--winners-kind"},
+              {"explain convert-winners --x-shape 1,1,3,3 --window 2 --winners flat", "--winners-kind: is missing"},
+              {"explain convert-winners --x-shape 1,1,3,3 --window 2 --winners-kind flat", "--winners: is missing"},
               {"check max-pool --x-shape 1,1,3,3", "--window"}});
 }
 
@@ -237,23 +240,24 @@ TEST_F(CliErrorsTest, ParametersThatTheOperatorForbidsAreRefused) {
 }
 
 TEST_F(CliErrorsTest, TablesAreCheckedAgainstTheSizes) {
-  refuse_runs("run resample --x v.npy --y-shape 3", {{"--table 0", "--table"},
-                                                     {"--table =0:1,0,0", "--table"},
-                                                     {"--table a=0:1,0,0", "--table"},
-                                                     {"--table -1=0:1,0,0", "--table"},
-                                                     {"--table 8=0:1,0,0", "--table"},
-                                                     {"--table 1=0:1,0,0", "--table"},
-                                                     {"--table 0=0:x,0,0", "--table"},
-                                                     {"--table 0=0:1,,0", "--table"},
+  refuse_runs("run resample --x v.npy --y-shape 3", {{"--table 0", "--table: expected AXIS=first:weight:"},
+                                                     {"--table =0:1,0,0", "--table: '' is not an axis"},
+                                                     {"--table a=0:1,0,0", "--table: 'a' is not an axis"},
+                                                     {"--table -1=0:1,0,0", "--table: axis is -1, expected 0 to 7"},
+                                                     {"--table 8=0:1,0,0", "--table: axis is 8, expected 0 to 7"},
+                                                     {"--table 1=0:1,0,0", "--table: axis is 1, expected below 1 (the"},
+                                                     {"--table 0=0:x,0,0", "--table: 'x' is not a number"},
+                                                     {"--table 0=0:1,,0", "--table: '' is not an index"},
                                                      {"--table 0=9:1,0,0", "tables: axis 0"},
                                                      {"--table 0=0:nan,0,0", "tables: axis 0"},
-                                                     {"--table 0=0,0,0 --table x", "--table"}});
+                                                     {"--table 0=0,0,0 --table x", "--table: expected AXIS=first:"}});
   // A row for each output, no fewer and no more.
-  refuse_runs("run resample --x v.npy --y-shape 3", {{"--table 0=", "table"},
-                                                     {"--table 0=0:1", "table"},
-                                                     {"--table 0=0:1,1:1", "table"},
-                                                     {"--table 0=0:1,1:1,2:1,3", "table"}});
-  refuse_runs("run resample-grad --dy v.npy --x-shape 3", {{"--table 0=0:1,1:1,2:1", "table"}});
+  refuse_runs("run resample --x v.npy --y-shape 3", {{"--table 0=", "axis 0: has 0 outputs, expected 3"},
+                                                     {"--table 0=0:1", "axis 0: has 1 output, expected 3"},
+                                                     {"--table 0=0:1,1:1", "axis 0: has 2 outputs, expected 3"},
+                                                     {"--table 0=0:1,1:1,2:1,3", "axis 0: has 4 outputs, expected 3"}});
+  refuse_runs("run resample-grad --dy v.npy --x-shape 3",
+              {{"--table 0=0:1,1:1,2:1", "axis 0: has 3 outputs, expected 6 (the size of y)"}});
 }
 
 // ---- Files ---------------------------------------------------------------------------------------------
@@ -314,21 +318,23 @@ TEST_F(CliErrorsTest, TypesThatDoNotFitAreNamed) {
 
 TEST_F(CliErrorsTest, ShapesThatDoNotFitAreNamed) {
   refuse_runs("run relu-grad --x x.npy --dy dy.npy", {{"", "dy: axis 2: size is 2, expected 3"}});
-  refuse_runs("run relu-grad --x x.npy --dy v.npy", {{"", "rank"}});
+  refuse_runs("run relu-grad --x x.npy --dy v.npy", {{"", "relu_grad: dy: rank is 1, expected 4 (that of x)"}});
   refuse_runs("run max-pool-grad --x x.npy --dy dy.npy --x-shape 1,1,4,4" + kPooling,
               {{"", "--x-shape: is 1,1,4,4, but --x has sizes 1,1,3,3"}});
   refuse_runs("run max-pool-grad --x x.npy --dy x.npy" + kPooling, {{"", "dy: axis 2: size is 3, expected 1 to 2"}});
-  refuse_runs("run max-pool --x v.npy --window 2", {{"", "rank"}});
+  refuse_runs("run max-pool --x v.npy --window 2", {{"", "max_pool: x: rank is 1, expected 3 to 5 (N, C and "}});
   refuse_runs("run max-pool --x x.npy --window 2",
               {{"--y-shape 1,1,3,3", "y: axis 2: size is 3, expected 1 to 2"},
                {"--y-shape 1,2,1,1", "y: axis 1: size is 2, expected 1"},
-               {"--y-shape 1,1,1", "the sizes of y (dy) have rank 3, expected 4 (that of x)"},
+               {"--y-shape 1,1,1", "max_pool: y: rank is 3, expected 4 (that of x)"},
                {"--y-shape 1,1,0,1", "y: axis 2"}});
   refuse_runs("run slice --x v.npy",
               {{"--y-shape 7", "y: axis 0: size is 7, expected 1 to 6"}, {"--y-shape -1", "size is -1"}});
   refuse_runs("run slice-grad --dy v.npy --x-shape 5", {{"", "dy: axis 0: size is 6"}});
-  refuse_runs("run resample-grad --dy v.npy --x-shape 6,1", {{"", "rank"}});
-  refuse_runs("run slice-grad --dy v.npy --x-shape -6", {{"", "-6"}});
+  refuse_runs("run resample-grad --dy v.npy --x-shape 6,1",
+              {{"", "resample_grad: dy: rank is 1, expected 2 (that of x)"}});
+  refuse_runs("run slice-grad --dy v.npy --x-shape -6",
+              {{"", "slice_grad: dx: axis 0: size is -6, expected 0 or more"}});
 }
 
 TEST_F(CliErrorsTest, ShapesBeyondAnyMemoryAreRefused) {
@@ -442,6 +448,40 @@ TEST_F(CliErrorsTest, CheckRefusesProblemsThatTheOperatorForbids) {
               {"check --random 3 relu --x-shape 3", "--random: makes its own problems"},
               {"check --first 3 relu", "--first: needs --random"},
               {"check resample --x-shape 6 --y-shape 3 --table 0=1:1", "table"}});
+}
+
+// ---- bench ---------------------------------------------------------------------------------------------
+
+TEST_F(CliErrorsTest, BenchRefusesWhatItDoesNotHave) {
+  refuse_all({{"bench nosuch", "'nosuch' is no workload and no named problem (backpass list workloads, "},
+              {"bench relu relu_grad", "'relu_grad' is no workload and no named problem of relu (backpass list "},
+              {"bench --group nosuch", "--group: 'nosuch' has no workload, expected cpu, cuda, network or all"},
+              {"bench convert-winners", "--group: 'cpu' has no workload of convert-winners, expected cpu, cuda"},
+              {"bench relu --dtype f99", "--dtype: 'f99' is no data type"},
+              {"bench relu --dtype u8,u16", "--dtype: is u8,u16, which none of these workloads takes on cpu"},
+              {"bench relu --layout nwhc", "--layout: is 'nwhc', expected nchw|nhwc|both"},
+              {"bench relu --json nosuch/b.json", "nosuch/b.json: could not be written"},
+              {"bench nosuch --json new.json --plot new.svg", "'nosuch' is no workload"}});
+  for (const std::string seconds : {"-1", "3601", "nan", "inf"})
+    refuse("bench relu --seconds " + seconds, "--seconds: is " + seconds + ", expected 0 to 3600");
+  refuse("bench relu --seconds 1,2", "--seconds: '1,2' is not a number");
+  for (const std::string largest : {"0", "1023", "1099511627777"})
+    refuse("bench --sizes --largest " + largest, "--largest: is " + largest + ", expected 1024 (1 KiB) to ");
+  refuse("bench --sizes --largest -1", "--largest: '-1' is not a count below 2^64");
+}
+
+TEST_F(CliErrorsTest, BenchRefusesOptionsThatWouldBeIgnored) {
+  for (const std::string options : {"--planes --strides", "--calls relu", "--sizes --group all", "--planes --dtype f16",
+                                    "--limits --layout nchw"}) {
+    refuse("bench " + options,
+           "have their own problems, expected one of them and no name, --group, --dtype or --layout beside it");
+  }
+  refuse("bench pool_2x2_s2_compact --group cpu", "--group: chooses where no names do, expected one of the two");
+  for (const std::string table : {"", "--calls ", "--limits "})
+    refuse("bench " + table + "--largest 4096", "--largest: needs --sizes, --planes or --strides");
+  for (const std::string option : {"--json", "--plot"})
+    refuse("bench --limits " + option + " new", "--limits: has no rows to write");
+  refuse("bench relu --json new --plot new", "new: is named for two outputs");
 }
 
 // ---- Environment ---------------------------------------------------------------------------------------

@@ -70,7 +70,7 @@ TEST_F(CliTest, VersionIsTheLibrarys) {
 TEST_F(CliTest, HelpNamesTheCommands) {
   for (const std::string option : {"--help", "-h"}) {
     const std::string out = succeed(option);
-    for (const std::string command : {"list", "run", "check", "explain"}) {
+    for (const std::string command : {"list", "run", "check", "explain", "bench"}) {
       EXPECT_FALSE(row_of(out, {command}).empty()) << command << "\n" << out;
     }
   }
@@ -101,9 +101,13 @@ TEST_F(CliTest, ListGivesTheWorkloadsByGroup) {
   const Words all = lines(succeed("list workloads"));
   for (const std::string group : {"[cpu]", "[cuda]", "[network]"})
     EXPECT_EQ(std::ranges::count(all, group), 1) << group;
+  int of_the_operator = 0;
   for (const std::string& line : lines(succeed("list workloads resample-grad"))) {
-    EXPECT_TRUE(line.starts_with("[") || line.find(": resample-grad --") != std::string::npos) << line;
+    if (line.starts_with("[")) continue;
+    EXPECT_NE(line.find(": resample-grad --"), std::string::npos) << line;
+    ++of_the_operator;
   }
+  EXPECT_GT(of_the_operator, 0);
 }
 
 TEST_F(CliTest, HelpOffersWhatHasAnEffect) {
@@ -208,10 +212,8 @@ TEST_F(CliTest, ExplainGivesThePlanOfEveryOperator) {
     EXPECT_EQ(words(value_of(out, "problem")).at(0), words(plan.problem).at(0));
     EXPECT_NE(value_of(out, "implementation"), "");
     EXPECT_EQ(value_of(out, "bytes"), plan.bytes);
-    if (!plan.workspace.empty()) {
-      EXPECT_EQ(value_of(out, "workspace"), plan.workspace);
-    }
-    EXPECT_GE(std::stoll("0" + value_of(out, "workspace")), 0);
+    const std::string workspace = value_of(out, "workspace");
+    EXPECT_EQ(workspace, plan.workspace.empty() ? std::to_string(std::stoull(workspace)) : plan.workspace);
   }
 }
 

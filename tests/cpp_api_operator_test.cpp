@@ -121,15 +121,22 @@ void count_and_run(void* context, std::int64_t count, void (*task)(void* data, s
 }
 
 TEST(CppOptions, ThreadsAndTheCallersPoolChangeNoBit) {
+  constexpr std::size_t kCount = 1 << 18;  // work for several threads
+  Floats x(kCount), expected(kCount, 0.0f);
+  for (std::size_t i = 0; i < kCount; ++i) x[i] = i % 3 == 0 ? static_cast<float>(i) : -1.0f;
+  for (std::size_t i = 0; i < kCount; i += 3) expected[i] = static_cast<float>(i);
   int calls = 0;
   for (const backpass::Options& options :
        {backpass::Options{.threads = 1}, backpass::Options{.threads = 3},
-        backpass::Options{.parallel_for = count_and_run, .parallel_for_context = &calls}}) {
-    const Operator op(pool_grad(), backpass::Device::cpu(), options);
-    Floats dx = unwritten(9);
-    op.run({kX.data(), kDy.data()}, {dx.data()}, workspace_for(op).data());
-    EXPECT_EQ(dx, kDx);
+        backpass::Options{.threads = 3, .parallel_for = count_and_run, .parallel_for_context = &calls}}) {
+    EXPECT_EQ(calls, 0);
+    const TensorDesc desc{.sizes = {kCount}};
+    const Operator op(Relu{.x = desc, .y = desc}, backpass::Device::cpu(), options);
+    Floats y = unwritten(kCount);
+    op.run({x.data()}, {y.data()}, workspace_for(op).data());
+    EXPECT_TRUE(y == expected);
   }
+  EXPECT_EQ(calls, 1);
 }
 
 }  // namespace

@@ -332,14 +332,6 @@ TEST(DirectmlTables, EveryTypeOfIndicesIsAnsweredAsThePagesSay) {
   }
 }
 
-TEST(DirectmlTables, ReluGradTakesRankOneToEightFromItsFirstLevel) {
-  for (unsigned rank = 1; rank <= 8; ++rank) {
-    Call c = valid(DML_OPERATOR_ACTIVATION_RELU_GRAD, DML_TENSOR_DATA_TYPE_FLOAT32, rank);
-    c.level = DML_FEATURE_LEVEL_3_0;
-    expect_accepted(c);
-  }
-}
-
 TEST(DirectmlTables, TheSentenceOfAnUnlistedCallSaysWhatIsListed) {
   Call c = valid(DML_OPERATOR_RESAMPLE2);
   c.level = DML_FEATURE_LEVEL_5_0;

@@ -85,7 +85,7 @@ TEST(DirectmlExample, MaxPooling2Dilates) {
 }
 
 TEST(DirectmlExample, MaxPoolingPadsAndStridesEachAxisByItsOwn) {
-  Call c = pooling(DML_OPERATOR_MAX_POOLING);  // vector 8.8b of the facts
+  Call c = pooling(DML_OPERATOR_MAX_POOLING);
   c.tensor(0).sizes = Uints{1, 1, 6, 6};
   c.tensor(1).sizes = Uints{1, 1, 4, 4};
   c.window = Uints{3, 3};

@@ -106,7 +106,8 @@ TEST(Query, TheExplanationOfTheLargestWindowsIsNotWrapped) {
       "--start-padding 2147483647 --end-padding 2147483647");
   std::vector<char> text(4096);
   ASSERT_EQ(bp_operator_explain(bound.op.get(), text.data(), text.size(), nullptr), BP_OK);
-  EXPECT_EQ(std::string(text.data()).find("at most 0 of them"), std::string::npos) << text.data();
+  EXPECT_NE(std::string(text.data()).find("an element of x lies in at most 8 of them"), std::string::npos)
+      << text.data();
 }
 
 TEST(Query, BytesEndAtTheLargestNumber) {
@@ -368,12 +369,15 @@ TEST(Workspace, MustNotShareMemoryWithATensor) {
 }
 
 TEST(Workspace, IsNotLookedAtWhereItsSizeIsZero) {
+  int without = 0;
   for (const std::string_view line : kLines) {
     Bound bound(line);
     if (bound.workspace_bytes != 0) continue;
+    ++without;
     bound.workspace = moved(bound.outputs[0], 1);
     expect_runs(bound);
   }
+  EXPECT_GT(without, 0);
 }
 
 // ---- Tensors that share memory ---------------------------------------------------------------------------

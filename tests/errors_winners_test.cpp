@@ -136,26 +136,6 @@ TEST(WrongWinners, OneIsNamedByItsPlaceAndOfSeveralTheFirst) {
   EXPECT_EQ(convert.output<std::uint8_t>(0, 2), (std::vector<std::uint8_t>{255, 255}));
 }
 
-// All but -1, which says that there is none.
-template <class Index>
-void expect_printed_signed(const std::string& dtype) {
-  constexpr Index kLeastIndex = std::numeric_limits<Index>::min();
-  Bound bound("max-pool-grad --x-shape 1,1,4 --window 2 --winners flat --winners-dtype " + dtype);
-  bound.fill_input<float>(1, {1, 2});
-  bound.fill_input<Index>(2, {-1, -2});
-  expect_refused(bound.run(),
-                 "max_pool_grad: winners: at [0, 0, 1] is -2, which is no tap of its window, expected a tap or none");
-  bound.fill_input<Index>(2, {kLeastIndex, -2});
-  expect_refused(bound.run(), "max_pool_grad: winners: 2 are no tap of their window, the first at [0, 0, 0] is " +
-                                  std::to_string(kLeastIndex) + ", expected a tap or none");
-  EXPECT_EQ(support::bits(bound.output<float>(0, 4)), support::bits(std::vector<float>(4, 0.0f)));
-}
-
-TEST(WrongWinners, NegativeIndicesArePrintedAsTheyAreStored) {
-  expect_printed_signed<std::int32_t>("i32");
-  expect_printed_signed<std::int64_t>("i64");
-}
-
 TEST(WrongWinners, AnElementBetweenTheTapsIsWrong) {
   Bound bound(
       "max-pool-grad --x-shape 1,1,1,5 --window 1,2 --strides 1 --dilations 1,2 --y-shape 1,1,1,3 --winners flat");

@@ -185,7 +185,7 @@ TEST_F(NpyTest, DataThatIsNotWhatTheHeaderPromises) {
   EXPECT_EQ(error_of(npy(text, std::string(23, 'x'))), "truncated: has 23 bytes of data, its header promises 24");
   EXPECT_EQ(error_of(npy(text)), "truncated: has 0 bytes of data, its header promises 24");
   EXPECT_EQ(error_of(npy(text, std::string(25, 'x'))), "has 25 bytes of data, its header promises only 24");
-  EXPECT_EQ(error_of(npy(header("'<f4'", "(0,)"), "x")), "has 1 bytes of data, its header promises only 0");
+  EXPECT_EQ(error_of(npy(header("'<f4'", "(0,)"), "x")), "has 1 byte of data, its header promises only 0");
   EXPECT_EQ(error_of(npy(header("'|u1'", "(1152921504606846976,)"), "abc")),
             "truncated: has 3 bytes of data, its header promises 1152921504606846976");
 }

@@ -45,6 +45,14 @@ void ExportF32(const float* from, float* to, std::int64_t stride, std::int64_t n
   export_run(from, to, stride, n, past_cache);
 }
 
+// What is left of a * a where b, its rounded value, is taken away: by vectors, and by the loop beside them.
+void Leftovers(const float* a, const float* b, float* of_vector, float* of_loop, std::int64_t n) {
+  const Lanes<float> d;
+  const auto v = load_first(d, a, 1);
+  store_first(d, hn::Sub(hn::Mul(v, v), load_first(d, b, 1)), of_vector, 1);
+  for (std::int64_t i = 0; i < n; ++i) of_loop[i] = a[i] * a[i] - b[i];
+}
+
 }  // namespace bp::cpu::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
 
@@ -70,6 +78,7 @@ HWY_EXPORT(NarrowU8);
 HWY_EXPORT(ImportF16);
 HWY_EXPORT(ExportF16);
 HWY_EXPORT(ExportF32);
+HWY_EXPORT(Leftovers);
 
 namespace {
 
@@ -178,6 +187,16 @@ TEST_P(Simd, AllF32ValuesNarrow) {
     check_narrowing<f16>(values, BP_FORCED(NarrowF16));
     check_narrowing<bf16>(values, BP_FORCED(NarrowBf16));
   }
+}
+
+// Sets with a fused multiply-add must not use it where nobody asks for it: it would leave 2^-46.
+TEST_P(Simd, ProductsAndSumsAreNotContracted) {
+  const std::vector<float> a(20, 1 + 0x1p-23f), b(20, 1 + 0x1p-22f);  // a * a rounds to b
+  std::vector<float> of_loop(20, -1.0f);
+  float of_vector = -1.0f;
+  BP_FORCED(Leftovers)(a.data(), b.data(), &of_vector, of_loop.data(), 20);
+  EXPECT_EQ(of_vector, 0.0f);
+  EXPECT_EQ(of_loop, std::vector<float>(20, 0.0f));
 }
 
 // ---- Runs ------------------------------------------------------------------------------------------------

@@ -12,10 +12,12 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <cmath>
 #include <cstdlib>
+#include <filesystem>
 #include <fstream>
 #include <memory>
+#include <optional>
+#include <system_error>
 
 namespace tools {
 
@@ -26,9 +28,7 @@ enum class Table { workloads, sizes, calls, planes, strides, limits };
 
 struct BenchArguments {
   std::vector<std::string> words;  // an operator, then names of problems
-  std::string group = "cpu";
-  std::string dtypes = "f32";
-  std::string layout = "both";
+  std::optional<std::string> group, dtypes, layout;
   std::string json, plot;
   double seconds = 0.5;
   std::vector<Table> tables;
@@ -58,13 +58,17 @@ std::vector<Problem> selected(const BenchArguments& a) {
     kind = operator_kind(names.front());
     names.erase(names.begin());
   }
+  const std::string of_operator = kind ? fmt::format(" of {}", operator_name(*kind)) : "";
   std::vector<Problem> problems;
   if (names.empty()) {
+    const std::string group = a.group.value_or("cpu");
     for (const bench::Workload& w : bench::workloads()) {
-      if ((a.group == "all" || w.group == a.group) && (!kind || w.problem.kind == *kind)) problems.push_back(w.problem);
+      if ((group == "all" || w.group == group) && (!kind || w.problem.kind == *kind)) problems.push_back(w.problem);
     }
-    if (problems.empty())
-      throw UsageError(fmt::format("--group: '{}' has no such workload, expected cpu, cuda, network or all", a.group));
+    if (problems.empty()) {
+      throw UsageError(
+          fmt::format("--group: '{}' has no workload{}, expected cpu, cuda, network or all", group, of_operator));
+    }
     return problems;
   }
   for (const std::string& name : names) {
@@ -74,7 +78,11 @@ std::vector<Problem> selected(const BenchArguments& a) {
     };
     for (const bench::Workload& w : bench::workloads()) add(w.problem);
     for (const Problem& p : named_problems()) add(p);
-    if (problems.size() == before) throw UsageError(fmt::format("'{}' is no workload and no named problem", name));
+    if (problems.size() == before) {
+      throw UsageError(fmt::format(
+          "'{}' is no workload and no named problem{} (backpass list workloads, backpass list problems: what there is)",
+          name, of_operator));
+    }
   }
   return problems;
 }
@@ -93,10 +101,14 @@ std::vector<Problem> in_layouts(const std::vector<Problem>& problems, const std:
   return result;
 }
 
-// Before anything is timed, and without touching what is there.
+// Before anything is timed, and without touching what is there or leaving what was not.
 void require_writable(const std::string& path) {
-  if (!path.empty() && !std::ofstream(path, std::ios::binary | std::ios::app))
+  if (path.empty()) return;
+  std::error_code ignored;
+  const bool was_there = std::filesystem::exists(path, ignored);
+  if (!std::ofstream(path, std::ios::binary | std::ios::app))
     throw UsageError(fmt::format("{}: could not be written", path));
+  if (!was_there) std::filesystem::remove(path, ignored);
 }
 
 void write_file(const std::string& path, const std::string& text) {
@@ -115,7 +127,8 @@ class Bench {
     settings_.create = a.device.create_options();
     settings_.seconds = a.seconds;
     settings_.dtypes.clear();
-    for (const std::string& name : split_list(a.dtypes)) settings_.dtypes.push_back(parse_dtype("--dtype", name));
+    for (const std::string& name : split_list(a.dtypes.value_or("f32")))
+      settings_.dtypes.push_back(parse_dtype("--dtype", name));
   }
 
   [[nodiscard]] const bench::Settings& settings() const { return settings_; }
@@ -166,7 +179,10 @@ void require_some(const std::vector<Problem>& problems, const Bench& bench) {
       if (bench.has(p, dtype)) return;
     }
   }
-  throw UsageError("no workload has one of these types on this device");
+  std::vector<std::string_view> names;
+  for (const std::int32_t dtype : bench.settings().dtypes) names.push_back(dtype_name(dtype));
+  throw UsageError(fmt::format("--dtype: is {}, which none of these workloads takes on {}", fmt::join(names, ","),
+                               device_name(bench.settings().create.device.kind)));
 }
 
 void run_workloads(const std::vector<Problem>& problems, Bench& bench) {
@@ -211,18 +227,36 @@ void run_strides(std::uint64_t bytes, Bench& bench) {
   }
 }
 
+// What contradicts itself, or would be ignored, is refused.
+void require_sensible(const BenchArguments& a) {
+  const Table table = a.table();
+  if (a.tables.size() > 1 || (!a.tables.empty() && (!a.words.empty() || a.group || a.dtypes || a.layout))) {
+    throw UsageError(
+        "--sizes, --calls, --planes, --strides, --limits: have their own problems, expected one of them and no name, "
+        "--group, --dtype or --layout beside it");
+  }
+  if (a.group && !a.words.empty() && !(a.words.size() == 1 && operator_kind(a.words.front())))
+    throw UsageError("--group: chooses where no names do, expected one of the two");
+  if (a.layout && *a.layout != "nchw" && *a.layout != "nhwc" && *a.layout != "both")
+    throw UsageError(fmt::format("--layout: is '{}', expected nchw|nhwc|both", *a.layout));
+  if (!(a.seconds >= 0 && a.seconds <= 3600))
+    throw UsageError(fmt::format("--seconds: is {}, expected 0 to 3600", a.seconds));
+  if (a.largest && table != Table::sizes && table != Table::planes && table != Table::strides)
+    throw UsageError("--largest: needs --sizes, --planes or --strides");
+  if (a.largest && (*a.largest < 1 << 10 || *a.largest > std::uint64_t{1} << 40))
+    throw UsageError(fmt::format("--largest: is {}, expected 1024 (1 KiB) to 1099511627776 (1 TiB)", *a.largest));
+  if (table == Table::limits && !(a.json.empty() && a.plot.empty()))
+    throw UsageError("--limits: has no rows to write, expected no --json and no --plot beside it");
+  if (!a.json.empty() && a.json == a.plot) throw UsageError(fmt::format("{}: is named for two outputs", a.json));
+}
+
 int run_bench(const BenchArguments& a) {
   const Table table = a.table();
-  if (a.tables.size() > 1 || (!a.tables.empty() && !a.words.empty())) {
-    throw UsageError(
-        "--sizes, --calls, --planes, --strides, --limits: have their own problems, expected one of them and no name "
-        "beside it");
-  }
-  if (!std::isfinite(a.seconds)) throw UsageError("--seconds: expected a number from 0 to 3600");
+  require_sensible(a);
   require_writable(a.json);
   require_writable(a.plot);
   std::vector<Problem> problems;
-  if (table == Table::workloads) problems = in_layouts(selected(a), a.layout);
+  if (table == Table::workloads) problems = in_layouts(selected(a), a.layout.value_or("both"));
   const bool with_peers = !a.no_peers && (table == Table::workloads || table == Table::calls);
   const int threads = bench::Settings{.create = a.device.create_options()}.threads();
   const bench::Peers peers = with_peers ? bench::Peers(threads) : bench::Peers();
@@ -278,10 +312,11 @@ void add_bench(CLI::App& app, Command& chosen) {
       ->type_name("NAME");
   command->add_option("--dtype", a->dtypes, "data types (default f32)")->type_name("T,T,...");
   command->add_option("--layout", a->layout, "memory order where there are channels (default both)")
-      ->check(CLI::IsMember({"nchw", "nhwc", "both"}).description(""))
       ->type_name("nchw|nhwc|both");
-  command->add_option("--seconds", a->seconds, "at least so long for each measurement (default 0.5)")
-      ->check(CLI::Range(0.0, 3600.0).description(""))
+  command
+      ->add_option_function<std::string>(
+          "--seconds", [a](const std::string& text) { a->seconds = parse_real("--seconds", text); },
+          "at least so long for each measurement (default 0.5)")
       ->type_name("R");
   const auto add_table = [&](const std::string& name, Table table, const std::string& help) {
     command->add_flag_callback(
@@ -293,10 +328,9 @@ void add_bench(CLI::App& app, Command& chosen) {
   add_table("--strides", Table::strides, "tensors in other strides, beside packed copies of them");
   add_table("--limits", Table::limits, "what arithmetic alone costs one thread, beside the floor");
   command
-      ->add_option(
-          "--largest", a->largest,
+      ->add_option_function<std::string>(
+          "--largest", [a](const std::string& text) { a->largest = parse_count("--largest", text); },
           "where --sizes ends (default 1 GiB); what a problem of --planes and --strides moves (default 128 MiB)")
-      ->check(CLI::Range(std::uint64_t{1} << 10, std::uint64_t{1} << 40).description(""))
       ->type_name("BYTES");
   command->add_flag("--no-peers", a->no_peers, "do not look for other libraries to race");
   command->add_option("--json", a->json, "write the results as JSON")->type_name("F.json");

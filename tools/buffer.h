@@ -3,7 +3,7 @@
 // against one of them, and a known pattern in every byte that belongs to no element.
 #pragma once
 
-#include "brute_force.h"
+#include "oracle/brute_force.h"
 #include "problem.h"
 
 #include <cstddef>

@@ -2,7 +2,7 @@
 // One problem, one type, any implementation: the result against the brute-force oracle, bit for bit, in guarded memory.
 #pragma once
 
-#include "brute_force.h"
+#include "oracle/brute_force.h"
 #include "problem.h"
 
 #include <string>

@@ -30,7 +30,7 @@ std::string version() {
 
 constexpr const char* kFooter =
     "Environment:\n"
-    "  BACKPASS_IMPL=NAME          only this implementation may be chosen\n"
+    "  BACKPASS_IMPL=NAME,...      only these implementations may be chosen\n"
     "  BACKPASS_MAX_ISA=NAME       no instruction set above this one (backpass list names them)\n"
     "  BACKPASS_PART_BYTES=N       the least that a CPU run gives to a thread (1: every problem is shared)\n"
     "  BACKPASS_CACHE_BYTES=N      the size of the last cache, past which results are written (0: always)\n"
@@ -63,12 +63,19 @@ void require_known_words(const CLI::App& app, int argc, char** argv) {
   }
 }
 
+// The first word that nobody took. (CLI11's own sentence has all of them, backwards.)
+std::string unexpected_word(const CLI::App& app) {
+  const CLI::App* level = &app;
+  while (level->remaining().empty()) level = level->get_subcommands().front();
+  return level->remaining().front();
+}
+
 // CLI11's own refusals in our words; those of our options pass through.
-std::string sentence_of(const CLI::ParseError& error) {
+std::string sentence_of(const CLI::ParseError& error, const CLI::App& app) {
   std::string text = error.what();
   const std::string name = text.substr(0, text.find(": "));
   if (dynamic_cast<const CLI::ExtrasError*>(&error) != nullptr) {
-    return fmt::format("'{}' is not expected here", text.substr(text.find(": ") + 2));
+    return fmt::format("'{}' is not expected here", unexpected_word(app));
   }
   if (dynamic_cast<const CLI::ArgumentMismatch*>(&error) == nullptr || name == text) return text;
   if (text.find(": At Most") != std::string::npos) return fmt::format("{}: is given twice", name);
@@ -92,7 +99,7 @@ int run(int argc, char** argv) {
   } catch (const CLI::Success& help) {
     return app.exit(help);
   } catch (const CLI::ParseError& error) {
-    return bad_input(fmt::format("{} (--help shows what there is)", sentence_of(error)));
+    return bad_input(fmt::format("{} (--help shows what there is)", sentence_of(error, app)));
   }
   const int code = chosen();
   if (std::fflush(stdout) != 0) throw tools::UsageError("standard output could not be written");

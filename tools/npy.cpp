@@ -274,14 +274,14 @@ void check_rank(const Ints& sizes) {
 }
 
 [[noreturn]] void fail_truncated(std::uint64_t found, std::uint64_t promised) {
-  fail(fmt::format("truncated: has {} bytes of data, its header promises {}", found, promised));
+  fail(fmt::format("truncated: has {} of data, its header promises {}", counted(found, "byte", "bytes"), promised));
 }
 
 void check_bytes_left(const File& file, std::uint64_t promised) {
   const auto left = file.bytes_left();
   if (!left || *left == promised) return;
   if (*left < promised) fail_truncated(*left, promised);
-  fail(fmt::format("has {} bytes of data, its header promises only {}", *left, promised));
+  fail(fmt::format("has {} of data, its header promises only {}", counted(*left, "byte", "bytes"), promised));
 }
 
 // The room grows with what arrives, never with what the header promises.
@@ -305,7 +305,8 @@ std::vector<std::byte> read_data(File& file, std::uint64_t promised) {
   // A stream is not read on to its end, since it may have none.
   std::array<std::byte, 1> extra{};
   if (file.read(extra) > 0) {
-    fail(fmt::format("has at least {} bytes of data, its header promises only {}", promised + 1, promised));
+    fail(fmt::format("has at least {} of data, its header promises only {}", counted(promised + 1, "byte", "bytes"),
+                     promised));
   }
   return data;
 }

@@ -49,7 +49,7 @@ void parse_table(Problem& problem, std::string_view text) {
   const std::size_t equals = text.find('=');
   if (equals == std::string_view::npos) throw UsageError("--table: expected AXIS=first:weight:...,first:weight:...");
   const auto axis = parse_number<std::int64_t>("--table", text.substr(0, equals), "an axis");
-  if (axis < 0 || axis >= BP_MAX_RANK) throw UsageError(fmt::format("--table: axis {}, expected 0 to 7", axis));
+  if (axis < 0 || axis >= BP_MAX_RANK) throw UsageError(fmt::format("--table: axis is {}, expected 0 to 7", axis));
   AxisTable table;
   if (equals + 1 < text.size()) {
     for (const std::string_view row : split(text.substr(equals + 1), ',')) {
@@ -202,6 +202,10 @@ Ints parse_ints(std::string_view option, std::string_view text) {
 }
 Reals parse_reals(std::string_view option, std::string_view text) {
   return parse_list<double>(option, text, "a number");
+}
+
+double parse_real(std::string_view option, std::string_view text) {
+  return parse_number<double>(option, text, "a number");
 }
 
 std::uint64_t parse_count(std::string_view option, std::string_view text) {

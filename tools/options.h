@@ -13,6 +13,7 @@ namespace tools {
 Ints parse_ints(std::string_view option, std::string_view text);
 Reals parse_reals(std::string_view option, std::string_view text);
 
+double parse_real(std::string_view option, std::string_view text);
 std::uint64_t parse_count(std::string_view option, std::string_view text);
 std::int32_t parse_dtype(std::string_view option, std::string_view text);
 std::int32_t parse_winners_kind(std::string_view option, std::string_view text, bool plane_allowed);

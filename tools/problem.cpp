@@ -168,10 +168,18 @@ std::int64_t pooled_size(const Problem& p, std::size_t i) {
   return static_cast<std::int64_t>(partial && starts_inside ? whole + 1 : whole);
 }
 
+// As the library's own sentences name the operator.
+std::string name_in_sentences(std::int32_t kind) {
+  std::string name(operator_name(kind));
+  std::replace(name.begin(), name.end(), '-', '_');
+  return name;
+}
+
 void complete_pooling(Problem& p) {
   const int spatial = p.spatial_rank();
   if (spatial < 1)
-    throw UsageError(fmt::format("x has rank {}, expected 3 to 5 (N, C and 1 to 3 spatial axes)", p.rank()));
+    throw UsageError(fmt::format("{}: x: rank is {}, expected 3 to 5 (N, C and 1 to 3 spatial axes)",
+                                 name_in_sentences(p.kind), p.rank()));
   if (p.window.empty()) throw UsageError("--window: is missing");
   spread("--window", p.window, spatial, 1);
   if (p.strides.empty()) p.strides = p.window;
@@ -213,7 +221,8 @@ void complete_resample(Problem& p) {
   if (p.y_shape.empty()) scale_shape(p);
   if (p.tables.empty()) return;
   if (p.tables.size() > p.x_shape.size()) {
-    throw UsageError(fmt::format("--table: axis {}, expected below the rank {}", p.tables.size() - 1, p.rank()));
+    throw UsageError(
+        fmt::format("--table: axis is {}, expected below {} (the rank of x)", p.tables.size() - 1, p.rank()));
   }
   p.tables.resize(p.x_shape.size());
   for (std::size_t i = 0; i < p.tables.size() && i < p.y_shape.size(); ++i) {
@@ -247,9 +256,10 @@ void complete_slice(Problem& p) {
 namespace {
 
 void require_sensible_winners(const Problem& p) {
-  if (p.kind == BP_CONVERT_WINNERS && (p.winners == BP_WINNERS_NONE || p.winners_from == BP_WINNERS_NONE)) {
-    throw UsageError("convert-winners needs --winners-kind (what is read) and --winners (what is written)");
-  }
+  if (p.kind == BP_CONVERT_WINNERS && p.winners_from == BP_WINNERS_NONE)
+    throw UsageError("--winners-kind: is missing (the form that is read)");
+  if (p.kind == BP_CONVERT_WINNERS && p.winners == BP_WINNERS_NONE)
+    throw UsageError("--winners: is missing (the form that is written)");
   if (p.winners_dtype != 0 && p.winners != BP_WINNERS_FLAT && p.winners != BP_WINNERS_PLANE) {
     const std::string_view kinds = p.kind == BP_CONVERT_WINNERS ? "flat or plane" : "flat";
     throw UsageError(fmt::format("--winners-dtype: is for {} winners, expected --winners {} beside it", kinds, kinds));
@@ -267,8 +277,9 @@ void complete(Problem& p) {
   if (is_slice(p.kind)) complete_slice(p);
   if (p.y_shape.empty()) throw std::logic_error(fmt::format("complete: no family takes kind {}", p.kind));
   if (p.y_shape.size() != p.x_shape.size()) {
-    throw UsageError(
-        fmt::format("the sizes of y (dy) have rank {}, expected {} (that of x)", p.y_shape.size(), p.rank()));
+    const std::string_view name = p.kind == BP_CONVERT_WINNERS ? "winners" : reads_dy(p.kind) ? "dy" : "y";
+    throw UsageError(fmt::format("{}: {}: rank is {}, expected {} (that of x)", name_in_sentences(p.kind), name,
+                                 p.y_shape.size(), p.rank()));
   }
   if (is_pooling(p.kind)) require_sensible_winners(p);
 }

@@ -105,9 +105,9 @@ struct Free {
 };
 using Memory = std::unique_ptr<std::byte, Free>;
 
-Memory allocate(std::size_t bytes) {
+Memory allocate(std::string_view what, std::size_t bytes) {
   Memory memory(static_cast<std::byte*>(std::malloc(std::max<std::size_t>(bytes, 1))));
-  if (!memory) throw UsageError(fmt::format("not enough memory for {} bytes", bytes));
+  if (!memory) throw UsageError(fmt::format("{}: not enough memory for {} bytes", what, bytes));
   return memory;
 }
 
@@ -171,12 +171,12 @@ int run(RunArguments& a) {
   std::vector<Memory> memory;
   std::vector<void*> outputs;
   for (const TensorSpec& spec : bound.outputs) {
-    memory.push_back(spec.absent ? nullptr : allocate(packed_bytes(spec)));
+    memory.push_back(spec.absent ? nullptr : allocate(spec.name, packed_bytes(spec)));
     outputs.push_back(memory.back().get());
   }
   std::size_t workspace_bytes = 0;
   bp_operator_workspace_size(created.op.get(), &workspace_bytes);
-  const Memory workspace = allocate(workspace_bytes);
+  const Memory workspace = allocate("workspace", workspace_bytes);
   if (bp_operator_run(created.op.get(), inputs.data(), inputs.size(), outputs.data(), outputs.size(), workspace.get(),
                       nullptr) != BP_OK) {
     throw UsageError(bp_last_error());

@@ -234,6 +234,31 @@ HWY_INLINE auto interleaved_bf16(D d, V a, V b) {
   return hn::Or(hn::ShiftRight<16>(rounded_to_bf16(d, a)), hn::And(rounded_to_bf16(d, b), hn::Set(u, 0xffff0000u)));
 }
 
+// ---- Where a byte says so --------------------------------------------------------------------------------
+
+// The lanes of f32 whose byte is `value`; bytes are a vector of as many u8.
+template <class D, class V>
+HWY_INLINE hn::Mask<D> byte_is(D d, V bytes, int value) {
+#if HWY_TARGET == HWY_AVX3
+  // A comparison of 16 bytes makes the mask of 16 lanes, at a quarter of the cost.
+  const hn::Rebind<std::uint8_t, D> narrow_d;
+  return hn::Mask<D>{hn::Eq(bytes, hn::Set(narrow_d, static_cast<std::uint8_t>(value))).raw};
+#else
+  const hn::RebindToSigned<D> wide_d;
+  return hn::RebindMask(d, hn::Eq(hn::PromoteTo(wide_d, bytes), hn::Set(wide_d, value)));
+#endif
+}
+
+// sum + v in the lanes of the mask, for vectors of f32 and sums that began at +0.
+template <class M, class V>
+HWY_INLINE V add_if(M mask, V sum, V v) {
+#if HWY_TARGET == HWY_AVX3
+  return V{_mm512_mask_add_ps(sum.raw, mask.raw, sum.raw, v.raw)};
+#else
+  return hn::Add(sum, hn::IfThenElseZero(mask, v));  // + 0 changes no sum that began at +0
+#endif
+}
+
 // ---- Tails -----------------------------------------------------------------------------------------------
 
 // The first n < lanes(d) elements at p; the rest of the vector is zero.
