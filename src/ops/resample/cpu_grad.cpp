@@ -9,6 +9,7 @@
 #include "backends/cpu/parallel.h"
 #include "backends/cpu/scratch.h"
 #include "backends/cpu/simd-inl.h"
+#include "backends/cpu/transpose-inl.h"
 #include "ops/resample/cpu_along-inl.h"
 #include "ops/resample/cpu_rows.h"
 #include "ops/resample/cpu_sums-inl.h"

@@ -1,13 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 // Slice and its gradient. The output is written once, upwards in memory; past the cache it leaves in whole lines,
-// however short its runs are.
+// however short its runs are. Where input and output have different innermost axes, panels are transposed on the way.
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "ops/slice/cpu.cpp"
 #include <hwy/foreach_target.h>  // IWYU pragma: keep
 
 #include "backends/cpu/dispatch.h"
+#include "backends/cpu/panels.h"
 #include "backends/cpu/parallel.h"
 #include "backends/cpu/runs-inl.h"
+#include "backends/cpu/transpose-inl.h"
 #include "ops/slice/movement.h"
 #include "ops/slice/slice.h"
 
@@ -19,9 +21,31 @@
 #define BP_OPS_SLICE_CPU_ONCE
 namespace bp::cpu {
 
-// Elements [first, last) of the output, in the order of its memory.
+// A movement whose input is innermost along another axis than its output, in panels.
+struct Panels {
+  int across = -1;  // the axis; none where runs are read as they are
+  PanelCut cut;
+  std::int64_t count = 1;
+
+  Panels(const Movement& m, std::int64_t element) {
+    const MoveAxis& run = m.run();
+    if (run.count < PanelCut::kLeast || std::abs(run.in_stride) <= PanelCut::kNear) return;
+    for (int i = 0; i < m.rank - 1; ++i) {
+      if (std::abs(m.axes[i].in_stride) == 1 && m.axes[i].count >= PanelCut::kLeast) across = i;
+    }
+    if (across < 0) return;
+    cut = PanelCut(m.axes[across].size, run.size, element);
+    count = cut.columns * cut.rows;
+    for (int i = 0; i < m.rank - 1; ++i) {
+      if (i != across) count *= m.axes[i].size;
+    }
+  }
+};
+
+// Elements [first, last) of the output, in the order of its memory; or such panels.
 struct MovePart {
   const Movement* movement;
+  const Panels* panels;
   void* out;
   const void* in;
   std::int64_t first, last;
@@ -384,8 +408,93 @@ void move_elements(const MovePart& part) {
   move_part<T, Spread<T>>(part);
 }
 
+// ---- Panels ----------------------------------------------------------------------------------------------
+
+template <class T>
+class PanelMover {
+ public:
+  explicit PanelMover(const MovePart& part) : part_(part), m_(*part.movement), cut_(part.panels->cut) {}
+
+  void run() {
+    Panel next = panel(part_.first);
+    for (std::int64_t i = part_.first + 1; i <= part_.last; ++i) {
+      const Panel here = next;
+      next = i < part_.last ? panel(i) : Panel{};
+      move(here, next.in);
+    }
+  }
+
+ private:
+  struct Panel {
+    T* out = nullptr;
+    const T* in = nullptr;  // all of it is zeros
+    MoveAxis across{}, run{};
+  };
+
+  [[nodiscard]] Panel panel(std::int64_t number) const {
+    Panel p{static_cast<T*>(part_.out), static_cast<const T*>(part_.in)};
+    const auto part_of = [](const MoveAxis& axis, std::int64_t k, std::int64_t each) {
+      return axis.part(k * each, std::min((k + 1) * each, axis.size));
+    };
+    const auto go_to = [&](const MoveAxis& axis, std::int64_t position) {
+      p.out += position * axis.out_stride;
+      const std::int64_t k = axis.first_from(position);
+      if (k == axis.count || axis.first + k * axis.step != position) p.in = nullptr;
+      if (p.in != nullptr) p.in += k * axis.in_stride;
+    };
+    const MoveAxis& across = m_.axes[part_.panels->across];
+    const std::int64_t column = number % cut_.columns;
+    number /= cut_.columns;
+    const std::int64_t row = number % cut_.rows;
+    number /= cut_.rows;
+    for (int i = m_.rank - 2; i >= 0; --i) {
+      if (i == part_.panels->across) continue;
+      go_to(m_.axes[i], number % m_.axes[i].size);
+      number /= m_.axes[i].size;
+    }
+    p.across = part_of(across, column, cut_.width);
+    p.run = part_of(m_.run(), row, cut_.height);
+    p.out += column * cut_.width * across.out_stride + row * cut_.height * m_.run().out_stride;
+    if (p.across.count == 0 || p.run.count == 0) p.in = nullptr;
+    if (p.in == nullptr) return p;
+    p.in += across.first_from(column * cut_.width) * across.in_stride;
+    p.in += m_.run().first_from(row * cut_.height) * m_.run().in_stride;
+    // From the lowest address on.
+    if (across.in_stride < 0) p.in -= p.across.count - 1;
+    return p;
+  }
+
+  void move(const Panel& here, const T* next) {
+    Movement m;
+    MoveAxis across = here.across, run = here.run;
+    const T* from = nullptr;
+    if (here.in != nullptr) {
+      turn_panel(here.in, run.in_stride, run.count, across.count, turned_, next);
+      from = here.across.in_stride < 0 ? turned_ + (across.count - 1) * run.count : turned_;
+    }
+    across.in_stride *= run.count;
+    run.in_stride = 1;
+    movement::append(m, across);
+    movement::append(m, run);
+    movement::finish(m);
+    MovePart part = part_;
+    part.movement = &m;
+    part.out = here.out;
+    part.in = from;
+    part.first = 0;
+    part.last = across.size * run.size;
+    move_elements<T>(part);
+  }
+
+  const MovePart& part_;
+  const Movement& m_;
+  const PanelCut& cut_;
+  alignas(64) T turned_[PanelCut::kBytes / sizeof(T)];
+};
+
 void MoveAny(const MovePart& part) {
-  visit_size(part.element, [&]<class T>() { move_elements<T>(part); });
+  visit_size(part.element,
+             [&]<class T>() { part.panels->across < 0 ? move_elements<T>(part) : PanelMover<T>(part).run(); });
 }
 
 }  // namespace bp::cpu::HWY_NAMESPACE
@@ -407,6 +516,7 @@ class SliceKernel final : public Kernel {
       : team_(settings),
         movement_(movement),
         element_(size_of(out.dtype)),
+        panels_(movement_, static_cast<std::int64_t>(element_)),
         count_(out.count()),
         bytes_(bytes),
         past_cache_(is_past_cache(bytes)) {}
@@ -417,16 +527,19 @@ class SliceKernel final : public Kernel {
       return base + elements * static_cast<std::int64_t>(element_);
     };
     MovePart whole{.movement = &movement_,
+                   .panels = &panels_,
                    .out = moved(bindings.output<std::byte>(0), movement_.out_offset),
                    .in = moved(bindings.input<std::byte>(0), movement_.in_offset),
                    .first = 0,
                    .last = count_,
                    .element = element_,
                    .past_cache = past_cache_};
-    team_.run_items(count_ / kBorder + 1, bytes_, [&](std::int64_t first, std::int64_t last, int) {
+    const bool in_panels = panels_.across >= 0;
+    const std::int64_t items = in_panels ? panels_.count : count_ / kBorder + 1;
+    team_.run_items(items, bytes_, [&](std::int64_t first, std::int64_t last, int) {
       MovePart part = whole;
-      part.first = first * kBorder;
-      part.last = std::min(last * kBorder, count_);
+      part.first = in_panels ? first : first * kBorder;
+      part.last = in_panels ? last : std::min(last * kBorder, count_);
       if (part.first < part.last) BP_DISPATCH(MoveAny)(part);
     });
   }
@@ -435,6 +548,7 @@ class SliceKernel final : public Kernel {
   Team team_;
   Movement movement_;
   std::size_t element_;
+  Panels panels_;
   std::int64_t count_;
   std::uint64_t bytes_;
   bool past_cache_;
