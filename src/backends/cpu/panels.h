@@ -15,21 +15,26 @@ struct PanelCut {
   // Fewer positions are not worth it, nor are runs whose elements are so near.
   static constexpr std::int64_t kLeast = 4, kNear = 2;
 
-  // Positions of the axis across and of the run in one panel, and how many panels they make.
-  std::int64_t width = 1, height = 1;
-  std::int64_t columns = 1, rows = 1;
+  // Positions of the axis across, of the one around the runs, and of the run in one panel, and how many panels they
+  // make.
+  std::int64_t width = 1, depth = 1, height = 1;
+  std::int64_t columns = 1, layers = 1, rows = 1;
 
   PanelCut() = default;
-  PanelCut(std::int64_t across, std::int64_t run, std::int64_t element) {
+  PanelCut(std::int64_t across, std::int64_t around, std::int64_t run, std::int64_t element) {
     const std::int64_t room = kBytes / element, line = 64 / element;
-    const auto cut = [&](std::int64_t size, std::int64_t most, std::int64_t& each, std::int64_t& count) {
-      if (most > line) most -= most % line;
+    const auto cut = [](std::int64_t size, std::int64_t most, std::int64_t unit, std::int64_t& each,
+                        std::int64_t& count) {
+      if (most > unit) most -= most % unit;
       count = (size + most - 1) / most;
-      each = std::min(most, ((size + count - 1) / count + line - 1) / line * line);
+      each = std::min(most, ((size + count - 1) / count + unit - 1) / unit * unit);
       count = (size + each - 1) / each;
+      each = std::min(each, size);
     };
-    cut(run, room / std::min(across, line), height, rows);
-    cut(across, room / std::min(height, run), width, columns);
+    const std::int64_t highest = room / std::min(across, line);
+    cut(run, highest, line, height, rows);
+    cut(around, std::max<std::int64_t>(highest / height, 1), 1, depth, layers);
+    cut(across, room / (depth * height), line, width, columns);
   }
 };
 

@@ -79,16 +79,15 @@ HWY_NOINLINE void transpose(const T* from, std::int64_t from_pitch, std::int64_t
   }
 }
 
-// The same into packed scratch, a few rows at a time, while those of the panel after it, which begins at `next`, are
-// asked for.
+// The same a few rows at a time, while those of the panel after it, which begins at `next`, are asked for.
 template <class T>
-HWY_INLINE void turn_panel(const T* from, std::int64_t stride, std::int64_t height, std::int64_t width, T* to,
-                           const T* next) {
+HWY_INLINE void turn_panel(const T* from, std::int64_t from_pitch, std::int64_t height, std::int64_t width, T* to,
+                           std::int64_t to_pitch, const T* next) {
   constexpr std::int64_t kAtOnce = 16;
   for (std::int64_t i = 0; i < height; i += kAtOnce) {
     const std::int64_t count = std::min(kAtOnce, height), r = std::min(i, height - count);
-    for (std::int64_t k = r; next != nullptr && k < r + count; ++k) prefetch(next + k * stride, width);
-    transpose(from + r * stride, stride, count, width, to + r, height);
+    for (std::int64_t k = r; next != nullptr && k < r + count; ++k) fetch(next + k * from_pitch, width);
+    transpose(from + r * from_pitch, from_pitch, count, width, to + r, to_pitch);
   }
 }
 

@@ -95,7 +95,7 @@ void run_relu(const ReluRun& r) {
   const auto* x = static_cast<const I*>(r.x);
   const auto* dy = static_cast<const I*>(r.dy == nullptr ? r.x : r.dy);
   auto* out = static_cast<I*>(r.out);
-  if (r.x_stride == 1 && r.dy_stride == 1 && r.out_stride == 1) {
+  if (r.x_stride == 1 && (r.dy == nullptr || r.dy_stride == 1) && r.out_stride == 1) {
     return run_packed(relu, x, dy, out, r.n, r.past_cache);
   }
   alignas(64) I x_packed[kPackedAtOnce], dy_packed[kPackedAtOnce], out_packed[kPackedAtOnce];
@@ -116,7 +116,7 @@ void run_panel(const ReluPanel& p) {
   ReluRun r = p.run;
   std::int64_t x_across = p.x_across, dy_across = p.dy_across;
   const auto turn = [&](I* turned, const void* next, const void*& from, std::int64_t& stride, std::int64_t& across) {
-    turn_panel(static_cast<const I*>(from), stride, r.n, p.width, turned, static_cast<const I*>(next));
+    turn_panel(static_cast<const I*>(from), stride, r.n, p.width, turned, r.n, static_cast<const I*>(next));
     from = turned;
     stride = 1;
     across = r.n;
@@ -245,7 +245,7 @@ class ReluKernel final : public Kernel {
       if (nest_.sizes[i] >= PanelCut::kLeast && (turns(1, i) || turns(kViews - 1, i))) across_ = i;
     }
     if (across_ < 0) return;
-    cut_ = PanelCut(nest_.sizes[across_], nest_.run(), static_cast<std::int64_t>(run_.element));
+    cut_ = PanelCut(nest_.sizes[across_], 1, nest_.run(), static_cast<std::int64_t>(run_.element));
     run_.past_cache = is_past_cache(bytes_);
   }
 

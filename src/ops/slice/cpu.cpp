@@ -24,8 +24,9 @@ namespace bp::cpu {
 // A movement whose input is innermost along another axis than its output, in panels.
 struct Panels {
   int across = -1;  // the axis; none where runs are read as they are
+  int outer = 0;    // this many axes, without that one, are walked around the panels
   PanelCut cut;
-  std::int64_t count = 1;
+  std::int64_t count = 0;
 
   Panels(const Movement& m, std::int64_t element) {
     const MoveAxis& run = m.run();
@@ -34,11 +35,17 @@ struct Panels {
       if (std::abs(m.axes[i].in_stride) == 1 && m.axes[i].count >= PanelCut::kLeast) across = i;
     }
     if (across < 0) return;
-    cut = PanelCut(m.axes[across].size, run.size, element);
-    count = cut.columns * cut.rows;
-    for (int i = 0; i < m.rank - 1; ++i) {
+    outer = m.rank - 2;
+    cut = PanelCut(m.axes[across].size, around(m).size, run.size, element);
+    count = cut.columns * cut.layers * cut.rows;
+    for (int i = 0; i < outer; ++i) {
       if (i != across) count *= m.axes[i].size;
     }
+  }
+
+  // The axis around the runs, of which a panel has several where they are short.
+  [[nodiscard]] MoveAxis around(const Movement& m) const {
+    return across < m.rank - 2 ? m.axes[m.rank - 2] : MoveAxis{};
   }
 };
 
@@ -413,7 +420,7 @@ void move_elements(const MovePart& part) {
 template <class T>
 class PanelMover {
  public:
-  explicit PanelMover(const MovePart& part) : part_(part), m_(*part.movement), cut_(part.panels->cut) {}
+  explicit PanelMover(const MovePart& part) : part_(part), m_(*part.movement), panels_(*part.panels) {}
 
   void run() {
     Panel next = panel(part_.first);
@@ -428,53 +435,53 @@ class PanelMover {
   struct Panel {
     T* out = nullptr;
     const T* in = nullptr;  // all of it is zeros
-    MoveAxis across{}, run{};
+    MoveAxis across{}, around{}, run{};
   };
 
   [[nodiscard]] Panel panel(std::int64_t number) const {
+    const PanelCut& cut = panels_.cut;
     Panel p{static_cast<T*>(part_.out), static_cast<const T*>(part_.in)};
-    const auto part_of = [](const MoveAxis& axis, std::int64_t k, std::int64_t each) {
-      return axis.part(k * each, std::min((k + 1) * each, axis.size));
+    const auto next_of = [&](std::int64_t count) {
+      const std::int64_t k = number % count;
+      number /= count;
+      return k;
     };
-    const auto go_to = [&](const MoveAxis& axis, std::int64_t position) {
-      p.out += position * axis.out_stride;
-      const std::int64_t k = axis.first_from(position);
-      if (k == axis.count || axis.first + k * axis.step != position) p.in = nullptr;
-      if (p.in != nullptr) p.in += k * axis.in_stride;
+    const auto part_of = [&](const MoveAxis& axis, std::int64_t first, std::int64_t each) {
+      const MoveAxis part = axis.part(first, std::min(first + each, axis.size));
+      p.out += first * axis.out_stride;
+      if (part.count == 0) p.in = nullptr;
+      if (p.in != nullptr) p.in += axis.first_from(first) * axis.in_stride;
+      return part;
     };
-    const MoveAxis& across = m_.axes[part_.panels->across];
-    const std::int64_t column = number % cut_.columns;
-    number /= cut_.columns;
-    const std::int64_t row = number % cut_.rows;
-    number /= cut_.rows;
-    for (int i = m_.rank - 2; i >= 0; --i) {
-      if (i == part_.panels->across) continue;
-      go_to(m_.axes[i], number % m_.axes[i].size);
-      number /= m_.axes[i].size;
+    p.across = part_of(m_.axes[panels_.across], next_of(cut.columns) * cut.width, cut.width);
+    p.run = part_of(m_.run(), next_of(cut.rows) * cut.height, cut.height);
+    p.around = part_of(panels_.around(m_), next_of(cut.layers) * cut.depth, cut.depth);
+    for (int i = panels_.outer - 1; i >= 0; --i) {
+      if (i != panels_.across) part_of(m_.axes[i], next_of(m_.axes[i].size), 1);
     }
-    p.across = part_of(across, column, cut_.width);
-    p.run = part_of(m_.run(), row, cut_.height);
-    p.out += column * cut_.width * across.out_stride + row * cut_.height * m_.run().out_stride;
-    if (p.across.count == 0 || p.run.count == 0) p.in = nullptr;
-    if (p.in == nullptr) return p;
-    p.in += across.first_from(column * cut_.width) * across.in_stride;
-    p.in += m_.run().first_from(row * cut_.height) * m_.run().in_stride;
     // From the lowest address on.
-    if (across.in_stride < 0) p.in -= p.across.count - 1;
+    if (p.in != nullptr && p.across.in_stride < 0) p.in -= p.across.count - 1;
     return p;
   }
 
   void move(const Panel& here, const T* next) {
-    Movement m;
-    MoveAxis across = here.across, run = here.run;
+    MoveAxis across = here.across, around = here.around, run = here.run;
+    const std::int64_t pitch = around.count * run.count;
     const T* from = nullptr;
     if (here.in != nullptr) {
-      turn_panel(here.in, run.in_stride, run.count, across.count, turned_, next);
-      from = here.across.in_stride < 0 ? turned_ + (across.count - 1) * run.count : turned_;
+      for (std::int64_t i = 0; i < around.count; ++i) {
+        const std::int64_t there = i * around.in_stride;
+        turn_panel(here.in + there, run.in_stride, run.count, across.count, turned_ + i * run.count, pitch,
+                   next == nullptr ? next : next + there);
+      }
+      from = across.in_stride < 0 ? turned_ + (across.count - 1) * pitch : turned_;
     }
-    across.in_stride *= run.count;
+    across.in_stride *= pitch;
+    around.in_stride = run.count;
     run.in_stride = 1;
+    Movement m;
     movement::append(m, across);
+    if (around.size > 1) movement::append(m, around);
     movement::append(m, run);
     movement::finish(m);
     MovePart part = part_;
@@ -482,13 +489,13 @@ class PanelMover {
     part.out = here.out;
     part.in = from;
     part.first = 0;
-    part.last = across.size * run.size;
+    part.last = across.size * around.size * run.size;
     move_elements<T>(part);
   }
 
   const MovePart& part_;
   const Movement& m_;
-  const PanelCut& cut_;
+  const Panels& panels_;
   alignas(64) T turned_[PanelCut::kBytes / sizeof(T)];
 };
 
