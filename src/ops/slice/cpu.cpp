@@ -10,6 +10,7 @@
 #include "backends/cpu/parallel.h"
 #include "backends/cpu/runs-inl.h"
 #include "backends/cpu/transpose-inl.h"
+#include "ops/slice/cpu_packed.h"
 #include "ops/slice/movement.h"
 #include "ops/slice/slice.h"
 
@@ -519,14 +520,15 @@ constexpr std::int64_t kBorder = 64;
 
 class SliceKernel final : public Kernel {
  public:
-  SliceKernel(const Tensor& out, std::uint64_t bytes, const Movement& movement, const Settings& settings)
+  SliceKernel(const Tensor& out, std::uint64_t bytes, const Movement& movement, const Settings& settings,
+              bool past_cache = false)
       : team_(settings),
         movement_(movement),
         element_(size_of(out.dtype)),
         panels_(movement_, static_cast<std::int64_t>(element_)),
         count_(out.count()),
         bytes_(bytes),
-        past_cache_(is_past_cache(bytes)) {}
+        past_cache_(past_cache || is_past_cache(bytes)) {}
 
   void run(const Bindings& bindings) const override {
     if (count_ == 0) return;
@@ -565,6 +567,12 @@ class SliceKernel final : public Kernel {
 
 std::unique_ptr<Kernel> make_slice(std::shared_ptr<const SlicePlan> plan, const Settings& settings) {
   return std::make_unique<SliceKernel>(plan->part, Slice::describe(*plan).bytes, slice_movement(*plan), settings);
+}
+
+std::unique_ptr<Kernel> make_copy(const Tensor& from, const Tensor& to, const Settings& settings, bool past_cache) {
+  SlicePlan plan{.whole = from, .part = to};
+  for (int i = 0; i < from.rank; ++i) plan.axes[static_cast<std::size_t>(i)] = {0, from.sizes[i], 1};
+  return std::make_unique<SliceKernel>(to, Slice::describe(plan).bytes, slice_movement(plan), settings, past_cache);
 }
 
 std::unique_ptr<Kernel> make_slice_grad(std::shared_ptr<const SliceGradPlan> plan, const Settings& settings) {
