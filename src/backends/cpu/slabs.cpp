@@ -24,6 +24,7 @@ Slabs::Slabs(std::span<const int> axes, std::initializer_list<const Tensor*> ten
     bytes /= static_cast<double>(size_);
     piece_ = std::clamp<std::int64_t>(static_cast<std::int64_t>(kBytes / bytes), 1, size_);
   }
+  are_small_ = bytes <= kBytes;
 }
 
 std::int64_t Slabs::count() const {

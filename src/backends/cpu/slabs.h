@@ -20,6 +20,9 @@ class Slabs {
   Slabs(std::span<const int> axes, std::initializer_list<const Tensor*> tensors);
 
   [[nodiscard]] std::int64_t count() const;
+  // Whether they are as small as they should be, and so many that each of `threads` has several.
+  [[nodiscard]] bool are_small() const { return are_small_; }
+  [[nodiscard]] bool are_many(int threads) const { return count() >= 4 * threads; }
   // The most positions of the axis that is cut into pieces; and those of the last piece.
   [[nodiscard]] std::int64_t piece() const { return piece_; }
   [[nodiscard]] std::int64_t last_piece() const { return size_ - (pieces() - 1) * piece_; }
@@ -36,6 +39,7 @@ class Slabs {
   Dims sizes_{};
   int axis_ = -1;  // that is cut into pieces; none: the plan is one slab
   std::int64_t size_ = 1, piece_ = 1;
+  bool are_small_ = false;
 };
 
 // Runs a kernel for one slab after the other, each on one thread. `make(positions, settings)` makes it; it must not

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Resample where rows are not contiguous: on packed copies, of a slab at a time where there are planes enough. A copy
-// is read several times, once for every sum that a row is in; the strides themselves would be walked as often.
+// Resample in strides that it would walk slowly: on packed copies, of a slab at a time where there are planes enough. A
+// copy is read several times, once for every sum that a row is in; the strides themselves would be walked as often.
 #include "ops/slice/cpu_packed.h"
 
 #include "backends/cpu/parallel.h"
@@ -19,13 +19,16 @@ namespace bp::cpu {
 
 namespace {
 
-// What both directions have: the input, the output, and how to make a kernel of their own for contiguous rows.
+// What both directions have: the input, the output, how to make a kernel of their own, and what that does well.
 struct Forward {
   using Plan = ResamplePlan;
   static Tensor& in(Plan& plan) { return plan.x; }
   static Tensor& out(Plan& plan) { return plan.y; }
   static constexpr auto refuse = refuse_resample;
   static constexpr auto make = make_resample_rows;
+  // A row of x is read once, and one of y written once: those backwards and every second element will do.
+  static constexpr std::int64_t kFarthestColumns = 2;
+  static constexpr bool kWantsPlanes = false;
 };
 struct Gradient {
   using Plan = ResampleGradPlan;
@@ -33,6 +36,9 @@ struct Gradient {
   static Tensor& out(Plan& plan) { return plan.dx; }
   static constexpr auto refuse = refuse_resample_grad;
   static constexpr auto make = make_resample_grad_rows;
+  // Rows of dy are read several times, several side by side: even gaps between them cost more than a copy in the cache.
+  static constexpr std::int64_t kFarthestColumns = 0;
+  static constexpr bool kWantsPlanes = true;
 };
 
 // The order in which tensors are packed: first axes that are left alone, then those that are resampled, then what the
@@ -64,11 +70,15 @@ struct Order {
     }
   }
 
-  // Whether rows are contiguous as they are.
-  [[nodiscard]] bool has_rows(const Tensor& t) const {
+  // Whether the axes from place `first` on are packed already.
+  [[nodiscard]] bool is_packed_from(int first, const Tensor& t) const {
     const Tensor packed = packed_in_order(t, axes);
-    return std::all_of(axes.begin() + columns, axes.end(),
+    return std::all_of(axes.begin() + first, axes.end(),
                        [&](int axis) { return t.sizes[axis] == 1 || t.strides[axis] == packed.strides[axis]; });
+  }
+  // Whether columns are single elements that lie no farther apart.
+  [[nodiscard]] bool has_columns_within(std::int64_t farthest, const Tensor& t) const {
+    return axes.size() == static_cast<std::size_t>(columns) + 1 && std::abs(t.strides[axes.back()]) <= farthest;
   }
 };
 
@@ -78,12 +88,18 @@ Order order_of(typename Way::Plan plan) {
   return {in.count() > out.count() ? in : out, plan.axes};
 }
 
-// Makes the tensors whose rows are not contiguous packed ones.
 template <class Way>
-std::vector<PackedCopy> pack(typename Way::Plan& plan, const Order& order) {
+Slabs slabs_of(typename Way::Plan plan, const Order& order) {
+  return {std::span(order.axes).first(static_cast<std::size_t>(order.outer)), {&Way::in(plan), &Way::out(plan)}};
+}
+
+// Makes those tensors packed ones that are read or written slowly as they are. `in_cache`: the copies will be there.
+template <class Way>
+std::vector<PackedCopy> pack(typename Way::Plan& plan, const Order& order, bool in_cache) {
   std::vector<PackedCopy> copies;
   const auto pack_one = [&](Tensor& t, bool is_output) {
-    if (order.has_rows(t)) return;
+    if (order.has_columns_within(Way::kFarthestColumns, t)) return;
+    if (order.is_packed_from(Way::kWantsPlanes && in_cache ? order.outer : order.columns, t)) return;
     const Tensor packed = packed_in_order(t, order.axes);
     copies.push_back({is_output, 0, t, packed});
     t = packed;
@@ -99,7 +115,9 @@ std::string refuse(typename Way::Plan plan) {
   const auto first = plan.axes.begin(), end = first + Way::in(plan).rank;
   if (std::all_of(first, end, [](const AxisTable& axis) { return axis.left_alone; })) return "nothing is resampled";
   const Order order = order_of<Way>(plan);
-  if (pack<Way>(plan, order).empty()) return "rows are contiguous as they are";
+  const Slabs slabs = slabs_of<Way>(plan, order);
+  if (pack<Way>(plan, order, slabs.are_small() && slabs.are_many(1)).empty())
+    return "simd reads the tensors as they are";
   return Way::refuse(plan);
 }
 
@@ -109,15 +127,15 @@ std::unique_ptr<Kernel> make(const typename Way::Plan& plan, const Settings& set
   const Tensor &in = Way::in(whole), &out = Way::out(whole);
   const Order order = order_of<Way>(plan);
   const bool past_cache = is_past_cache(stored_bytes({&in, &out}));
-  const Slabs slabs(std::span(order.axes).first(static_cast<std::size_t>(order.outer)), {&in, &out});
+  const Slabs slabs = slabs_of<Way>(plan, order);
+  const bool in_slabs = slabs.are_many(Team(settings).width());
   const auto make_part = [&](typename Way::Plan part, const Settings& with) {
-    const std::vector<PackedCopy> copies = pack<Way>(part, order);
-    const bool writes_copy = copies.back().is_output;
+    const std::vector<PackedCopy> copies = pack<Way>(part, order, in_slabs && slabs.are_small());
+    const bool writes_copy = !copies.empty() && copies.back().is_output;
     auto shared = std::make_shared<typename Way::Plan>(std::move(part));
     return make_packed(Way::make(std::move(shared), with, past_cache && !writes_copy), copies, with, past_cache);
   };
-  // Slabs are worth it where every thread has several.
-  if (slabs.count() < 4 * Team(settings).width()) return make_part(plan, settings);
+  if (!in_slabs) return make_part(plan, settings);
   return make_in_slabs(slabs, {in}, {out}, settings, [&](std::int64_t positions, const Settings& with) {
     typename Way::Plan part = plan;
     Way::in(part) = slabs.cut(in, positions);
