@@ -11,20 +11,20 @@
 namespace bp::cpu {
 
 Slabs::Slabs(std::span<const int> axes, std::initializer_list<const Tensor*> tensors) {
-  constexpr double kBytes = 1 << 19;
+  const auto most = static_cast<double>(4 * least_part());
   double bytes = 0;
   for (const Tensor* t : tensors) bytes += static_cast<double>(t->count()) * static_cast<double>(size_of(t->dtype));
   sizes_ = (*tensors.begin())->sizes;
   for (const int axis : axes) {
-    if (bytes <= kBytes) break;
+    if (bytes <= most) break;
     if (sizes_[axis] == 1) continue;
     if (axis_ >= 0) walked_.push_back(axis_);
     axis_ = axis;
     size_ = sizes_[axis];
     bytes /= static_cast<double>(size_);
-    piece_ = std::clamp<std::int64_t>(static_cast<std::int64_t>(kBytes / bytes), 1, size_);
+    piece_ = std::clamp<std::int64_t>(static_cast<std::int64_t>(most / bytes), 1, size_);
   }
-  are_small_ = bytes <= kBytes;
+  are_small_ = bytes <= most;
 }
 
 std::int64_t Slabs::count() const {
