@@ -97,8 +97,6 @@ class SlabKernel final : public Kernel {
   }
 
  private:
-  static constexpr std::size_t kMostTensors = 4;  // that an operator reads, or writes
-
   Team team_;
   Slabs slabs_;
   std::vector<Tensor> inputs_, outputs_;

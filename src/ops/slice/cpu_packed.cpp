@@ -61,8 +61,6 @@ class PackedKernel final : public Kernel {
   }
 
  private:
-  static constexpr std::size_t kMostTensors = 4;  // that an operator reads, or writes
-
   struct Copy {
     bool is_output;
     std::size_t slot, offset;
