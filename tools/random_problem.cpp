@@ -60,6 +60,13 @@ class Generator {
     return sizes;
   }
 
+  // Two axes of more than a vector, which strides in another order exchange.
+  Ints planes() {
+    Ints sizes{between(1, 3), between(4, 40), between(17, 70)};
+    if (chance(3)) sizes.insert(sizes.begin() + 2, between(1, 3));
+    return sizes;
+  }
+
   // Axes in a random order, with gaps, some walked backwards: provably without shared elements.
   Ints apart_strides(const Ints& sizes) {
     std::vector<std::size_t> order(sizes.size());
@@ -95,7 +102,7 @@ class Generator {
   // ---- Families ----
   void relu() {
     dtype({"f64", "f32", "f16", "bf16", "i64", "i32", "i16", "i8"});
-    const Ints x = shape(static_cast<int>(between(1, 8)), 1500);
+    const Ints x = chance(6) ? planes() : shape(static_cast<int>(between(1, 8)), 1500);
     add("--x-shape", x);
     strides("x", x, false);
     if (kind_ == BP_RELU) {
@@ -338,7 +345,7 @@ class Generator {
 
   void slice() {
     dtype({"f64", "f32", "f16", "bf16", "i64", "i32", "i16", "i8", "u64", "u32", "u16", "u8"});
-    const Ints x = shape(static_cast<int>(between(1, 8)), 1500);
+    const Ints x = chance(6) ? planes() : shape(static_cast<int>(between(1, 8)), 1500);
     Ints offsets, sizes, steps, y;
     for (const std::int64_t whole : x) {
       const std::int64_t offset = whole == 0 ? 0 : (chance(2) ? 0 : between(0, whole - 1));

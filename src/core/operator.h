@@ -30,6 +30,8 @@ struct Settings {
   void* parallel_for_context = nullptr;
 };
 
+inline constexpr std::size_t kMostTensors = 4;  // that an operator reads, or writes
+
 // The pointers of one run, already checked: every used slot has its pointer.
 struct Bindings {
   std::span<const void* const> inputs;

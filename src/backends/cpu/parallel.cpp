@@ -17,8 +17,10 @@ namespace bp::cpu {
 
 namespace {
 
-// Bytes below which a part is done before another thread has woken up. BACKPASS_PART_BYTES is for tests, which want
-// many parts of small problems.
+constexpr std::int64_t kPartsForEachThread = 4;
+
+}  // namespace
+
 std::uint64_t least_part() {
   static const std::uint64_t bytes = [] {
     const char* given = std::getenv("BACKPASS_PART_BYTES");
@@ -27,9 +29,6 @@ std::uint64_t least_part() {
   }();
   return bytes;
 }
-constexpr std::int64_t kPartsForEachThread = 4;
-
-}  // namespace
 
 struct Team::Arena {
   tbb::task_arena arena;

@@ -11,6 +11,10 @@
 
 namespace bp::cpu {
 
+// Bytes below which a part is done before another thread has woken up. BACKPASS_PART_BYTES is for tests, which want
+// many parts of small problems.
+std::uint64_t least_part();
+
 // The threads that one operator may use.
 class Team {
  public:

@@ -49,19 +49,11 @@ std::vector<PackedCopy> pack(MaxPoolPlan& plan) {
   return copies;
 }
 
-// Whether a copy has as many elements as are stored. (Views of empty or repeated memory may have absurd sizes.)
-bool is_copied_as_it_is(const Tensor& t) {
-  constexpr double kAbsurd = 1e15;
-  double count = 1;
-  for (int i = 0; i < t.rank; ++i) count *= static_cast<double>(t.sizes[i]);
-  return count > 0 && count < kAbsurd && t.count() == t.stored_count();
-}
-
 template <class Plan>
 std::string refuse(Plan plan, std::initializer_list<const Tensor*> tensors) {
   if (refuse_tiles(plan).empty()) return "tiles reads the tensors as they are";
   for (const Tensor* tensor : tensors) {
-    if (!is_copied_as_it_is(*tensor)) return "a tensor is empty, or its elements are repeated";
+    if (!is_copied_as_it_is(*tensor)) return kNotCopiedAsItIs;
   }
   pack(plan);
   return refuse_tiles(plan);

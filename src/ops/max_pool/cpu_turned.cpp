@@ -7,6 +7,7 @@
 #include <hwy/foreach_target.h>  // IWYU pragma: keep
 
 #include "backends/cpu/dispatch.h"
+#include "backends/cpu/transpose-inl.h"
 #include "ops/max_pool/cpu_tiles.h"
 #include "ops/max_pool/cpu_winners-inl.h"
 
@@ -16,33 +17,6 @@ HWY_BEFORE_NAMESPACE();
 namespace bp::cpu::HWY_NAMESPACE {
 
 using TurnedLanes = hn::CappedTag<float, kTurnedPlanes>;
-
-#if BP_IS_FIXED
-
-// As many vectors as they have lanes, transposed: after log2(kSide) perfect shuffles.
-template <int kSide, int kDone, class V, class Lower, class Upper>
-HWY_INLINE void transpose(V (&v)[kSide], const Lower& lower, const Upper& upper) {
-  if constexpr (kDone < kSide) {
-    V next[kSide];
-#pragma GCC unroll 16
-    for (int i = 0; i < kSide / 2; ++i) {
-      next[2 * i] = lower(v[i], v[i + kSide / 2]);
-      next[2 * i + 1] = upper(v[i], v[i + kSide / 2]);
-    }
-#pragma GCC unroll 16
-    for (int i = 0; i < kSide; ++i) v[i] = next[i];
-    transpose<kSide, 2 * kDone>(v, lower, upper);
-  }
-}
-
-template <class D, class V, int kSide>
-HWY_INLINE void transpose(D d, V (&v)[kSide]) {
-  transpose<kSide, 1>(
-      v, [&](V a, V b) HWY_ATTR { return interleave_lower(d, a, b); },
-      [&](V a, V b) HWY_ATTR { return interleave_upper(d, a, b); });
-}
-
-#endif
 
 // Blocks of kSide elements of a plane, the last of which overlaps the one before; planes of less are too small.
 template <int kSide, class F>
@@ -63,7 +37,7 @@ HWY_NOINLINE void turn_in(const T* from, std::int64_t step, std::int64_t n, floa
       hn::Vec<TurnedLanes> v[kSide];
 #pragma GCC unroll 16
       for (int k = 0; k < kSide; ++k) v[k] = load(d, from + (c + k) * step + i);
-      transpose(d, v);
+      transpose_vectors(d, v);
 #pragma GCC unroll 16
       for (int k = 0; k < kSide; ++k) hn::Store(v[k], d, to + (i + k) * kTurnedPlanes + c);
     }
@@ -80,13 +54,10 @@ HWY_NOINLINE void turn_in(const std::uint8_t* from, std::int64_t step, std::int6
   constexpr int kSide = static_cast<int>(kTurnedPlanes);
   const bool done = in_blocks<kSide>(n, [&](std::int64_t i) HWY_ATTR {
     const hn::FixedTag<std::uint8_t, kSide> d;
-    using V = hn::Vec<decltype(d)>;
-    V v[kSide];
+    hn::Vec<decltype(d)> v[kSide];
 #pragma GCC unroll 16
     for (int k = 0; k < kSide; ++k) v[k] = hn::LoadU(d, from + k * step + i);
-    transpose<kSide, 1>(
-        v, [&](V a, V b) HWY_ATTR { return hn::InterleaveLower(d, a, b); },
-        [&](V a, V b) HWY_ATTR { return hn::InterleaveUpper(d, a, b); });
+    transpose_vectors(d, v);
 #pragma GCC unroll 16
     for (int k = 0; k < kSide; ++k) hn::Store(v[k], d, to + (i + k) * kSide);
   });
@@ -112,7 +83,7 @@ HWY_NOINLINE void turn_out(const float* from, T* to, std::int64_t step, std::int
       hn::Vec<TurnedLanes> v[kSide];
 #pragma GCC unroll 16
       for (int k = 0; k < kSide; ++k) v[k] = hn::Load(d, from + (i + k) * kTurnedPlanes + c);
-      transpose(d, v);
+      transpose_vectors(d, v);
 #pragma GCC unroll 16
       for (int k = 0; k < kSide; ++k) {
         T* there = to + (c + k) * step + i;

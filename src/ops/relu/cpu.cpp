@@ -7,8 +7,10 @@
 
 #include "backends/cpu/dispatch.h"
 #include "backends/cpu/nest.h"
+#include "backends/cpu/panels.h"
 #include "backends/cpu/parallel.h"
 #include "backends/cpu/runs-inl.h"
+#include "backends/cpu/transpose-inl.h"
 #include "ops/relu/relu.h"
 
 #ifndef BP_OPS_RELU_CPU_ONCE
@@ -25,6 +27,16 @@ struct ReluRun {
   std::uint64_t infinity;  // the bits above which a positive number is NaN
   bool nan_passes;
   bool past_cache;
+};
+
+// And with `width` of them, so far apart. Inputs that are innermost along that axis are turned.
+struct ReluPanel {
+  ReluRun run;
+  std::int64_t width;
+  std::int64_t x_across, dy_across, out_across;
+  bool turns_x, turns_dy;
+  const void* next_x;  // of the panel after this one; null: there is none
+  const void* next_dy;
 };
 
 }  // namespace bp::cpu
@@ -83,7 +95,7 @@ void run_relu(const ReluRun& r) {
   const auto* x = static_cast<const I*>(r.x);
   const auto* dy = static_cast<const I*>(r.dy == nullptr ? r.x : r.dy);
   auto* out = static_cast<I*>(r.out);
-  if (r.x_stride == 1 && r.dy_stride == 1 && r.out_stride == 1) {
+  if (r.x_stride == 1 && (r.dy == nullptr || r.dy_stride == 1) && r.out_stride == 1) {
     return run_packed(relu, x, dy, out, r.n, r.past_cache);
   }
   alignas(64) I x_packed[kPackedAtOnce], dy_packed[kPackedAtOnce], out_packed[kPackedAtOnce];
@@ -96,17 +108,58 @@ void run_relu(const ReluRun& r) {
   }
 }
 
-void ReluAny(const ReluRun& r) {
-  switch (r.element) {
-    case 1:
-      return run_relu<std::int8_t>(r);
-    case 2:
-      return run_relu<std::int16_t>(r);
-    case 4:
-      return run_relu<std::int32_t>(r);
-    default:
-      return run_relu<std::int64_t>(r);
+template <class I>
+void run_panel(const ReluPanel& p) {
+  constexpr auto kRoom = static_cast<std::size_t>(PanelCut::kBytes) / sizeof(I);
+  alignas(64) I x_turned[kRoom];
+  alignas(64) I dy_turned[kRoom];
+  ReluRun r = p.run;
+  std::int64_t x_across = p.x_across, dy_across = p.dy_across;
+  const auto turn = [&](I* turned, const void* next, const void*& from, std::int64_t& stride, std::int64_t& across) {
+    turn_panel(static_cast<const I*>(from), stride, r.n, p.width, turned, r.n, static_cast<const I*>(next));
+    from = turned;
+    stride = 1;
+    across = r.n;
+  };
+  if (p.turns_x) turn(x_turned, p.next_x, r.x, r.x_stride, x_across);
+  if (p.turns_dy) turn(dy_turned, p.next_dy, r.dy, r.dy_stride, dy_across);
+  // Runs that follow each other in all tensors are one.
+  std::int64_t count = p.width;
+  const bool dy_follows = r.dy == nullptr || dy_across == r.dy_stride * r.n;
+  if (p.out_across == r.out_stride * r.n && x_across == r.x_stride * r.n && dy_follows) {
+    r.n *= count;
+    count = 1;
   }
+  const auto* x = static_cast<const I*>(r.x);
+  const auto* dy = static_cast<const I*>(r.dy);
+  auto* out = static_cast<I*>(r.out);
+  for (std::int64_t i = 0; i < count; ++i) {
+    r.x = x + i * x_across;
+    if (dy != nullptr) r.dy = dy + i * dy_across;
+    r.out = out + i * p.out_across;
+    run_relu<I>(r);
+  }
+}
+
+template <class F>
+void visit_element(std::size_t element, const F& f) {
+  switch (element) {
+    case 1:
+      return f(std::int8_t{});
+    case 2:
+      return f(std::int16_t{});
+    case 4:
+      return f(std::int32_t{});
+    default:
+      return f(std::int64_t{});
+  }
+}
+
+void ReluAny(const ReluRun& r) {
+  visit_element(r.element, [&]<class I>(I) { run_relu<I>(r); });
+}
+void ReluAnyPanel(const ReluPanel& p) {
+  visit_element(p.run.element, [&]<class I>(I) { run_panel<I>(p); });
 }
 
 }  // namespace bp::cpu::HWY_NAMESPACE
@@ -116,6 +169,7 @@ HWY_AFTER_NAMESPACE();
 namespace bp::cpu {
 
 HWY_EXPORT(ReluAny);
+HWY_EXPORT(ReluAnyPanel);
 
 namespace {
 
@@ -153,30 +207,100 @@ class ReluKernel final : public Kernel {
     run_.out_stride = nest.run_stride(0);
     run_.x_stride = nest.run_stride(1);
     run_.dy_stride = nest.run_stride(kViews - 1);
+    choose_panels();
   }
 
   void run(const Bindings& bindings) const override {
+    if (across_ >= 0) return run_panels(bindings);
     const std::int64_t count = nest_.count();
     team_.run_items(count / kBorder + 1, bytes_, [&](std::int64_t first, std::int64_t last, int) {
       ReluRun run = run_;
       for_each_run(nest_, first * kBorder, std::min(last * kBorder, count), [&](const auto& at, std::int64_t n) {
-        const auto moved = [&](auto* base, std::size_t view) {
-          return base + at[view] * static_cast<std::int64_t>(run_.element);
-        };
-        run.out = moved(bindings.output<std::byte>(0), 0);
-        run.x = moved(bindings.input<std::byte>(0), 1);
-        run.dy = kViews == 3 ? moved(bindings.input<std::byte>(kViews - 2), kViews - 1) : nullptr;
-        run.n = n;
+        set(bindings, at, n, run);
         BP_DISPATCH(ReluAny)(run);
       });
     });
   }
 
  private:
+  using Offsets = std::array<std::int64_t, kViews>;
+
+  void set(const Bindings& bindings, const Offsets& at, std::int64_t n, ReluRun& run) const {
+    const auto moved = [&](auto* base, std::size_t view) {
+      return base + at[view] * static_cast<std::int64_t>(run_.element);
+    };
+    run.out = moved(bindings.output<std::byte>(0), 0);
+    run.x = moved(bindings.input<std::byte>(0), 1);
+    run.dy = kViews == 3 ? moved(bindings.input<std::byte>(kViews - 2), kViews - 1) : nullptr;
+    run.n = n;
+  }
+
+  // Whether an input's runs are scattered, but its elements follow each other along this axis.
+  [[nodiscard]] bool turns(std::size_t view, int axis) const {
+    return std::abs(nest_.run_stride(view)) > PanelCut::kNear && nest_.strides[view][axis] == 1;
+  }
+  void choose_panels() {
+    if (nest_.count() == 0 || nest_.run() < PanelCut::kLeast) return;
+    for (int i = 0; i < nest_.rank - 1; ++i) {
+      if (nest_.sizes[i] >= PanelCut::kLeast && (turns(1, i) || turns(kViews - 1, i))) across_ = i;
+    }
+    if (across_ < 0) return;
+    cut_ = PanelCut(nest_.sizes[across_], 1, nest_.run(), static_cast<std::int64_t>(run_.element));
+    run_.past_cache = is_past_cache(bytes_);
+  }
+
+  void run_panels(const Bindings& bindings) const {
+    const auto along = [&](std::size_t view) { return nest_.strides[view][across_]; };
+    const ReluPanel common{.run = run_,
+                           .width = 0,
+                           .x_across = along(1),
+                           .dy_across = along(kViews - 1),
+                           .out_across = along(0),
+                           .turns_x = turns(1, across_),
+                           .turns_dy = kViews == 3 && turns(kViews - 1, across_),
+                           .next_x = nullptr,
+                           .next_dy = nullptr};
+    const std::int64_t items = nest_.count() / nest_.sizes[across_] / nest_.run() * cut_.columns * cut_.rows;
+    team_.run_items(items, bytes_, [&](std::int64_t first, std::int64_t last, int) {
+      ReluPanel next = common;
+      set_panel(bindings, first, next);
+      for (std::int64_t item = first + 1; item <= last; ++item) {
+        ReluPanel panel = next;
+        if (item < last) {
+          set_panel(bindings, item, next);
+          panel.next_x = next.run.x;
+          panel.next_dy = next.run.dy;
+        }
+        BP_DISPATCH(ReluAnyPanel)(panel);
+      }
+    });
+  }
+  void set_panel(const Bindings& bindings, std::int64_t item, ReluPanel& panel) const {
+    const std::int64_t column = item % cut_.columns * cut_.width;
+    item /= cut_.columns;
+    const std::int64_t row = item % cut_.rows * cut_.height;
+    item /= cut_.rows;
+    Offsets at = nest_.start;
+    const auto go_to = [&](int axis, std::int64_t position) {
+      for (std::size_t view = 0; view < kViews; ++view) at[view] += position * nest_.strides[view][axis];
+    };
+    go_to(across_, column);
+    go_to(nest_.rank - 1, row);
+    for (int i = nest_.rank - 2; i >= 0; --i) {
+      if (i == across_) continue;
+      go_to(i, item % nest_.sizes[i]);
+      item /= nest_.sizes[i];
+    }
+    set(bindings, at, std::min(cut_.height, nest_.run() - row), panel.run);
+    panel.width = std::min(cut_.width, nest_.sizes[across_] - column);
+  }
+
   Team team_;
   Nest<kViews> nest_;
   std::uint64_t bytes_;
   ReluRun run_{};
+  int across_ = -1;  // the axis that an input is innermost along, where the output is not
+  PanelCut cut_;
 };
 
 }  // namespace

@@ -161,8 +161,6 @@ template <bool kFar, class A, class L>
 void move_lookups(const Rows<A>&, const Tile&, const L*, L*) {}
 template <class A, class T, class U>
 void nearest_pairs(const T*, std::int64_t, std::int64_t, U*) {}
-template <class A>
-void transpose(const A*, std::int64_t, std::int64_t, std::int64_t, A*, std::int64_t) {}
 
 #else
 
@@ -304,42 +302,6 @@ HWY_NOINLINE void move_lookups(const Rows<A>& rows, const Tile& tile, const L* f
   for (std::int64_t i = 0; i < n; i += lanes(d), ++k) {
     const L* table = from + rows.lookup_base[static_cast<std::size_t>(k)];
     hn::StoreU(looked_up<kFar>(d, table, rows.lookup_lane.data() + k * lanes(d)), d, to + overlapping(i, n, lanes(d)));
-  }
-}
-
-// to[c * to_pitch + r] = from[r * from_pitch + c], in blocks of one 128-bit vector each way; the last ones overlap
-// those before them, so that nothing beyond is read or written.
-template <class A>
-HWY_NOINLINE void transpose(const A* from, std::int64_t from_pitch, std::int64_t height, std::int64_t width, A* to,
-                            std::int64_t to_pitch) {
-  constexpr std::int64_t kSide = 16 / sizeof(A);
-  if (height < kSide || width < kSide) {
-    for (std::int64_t r = 0; r < height; ++r) {
-      for (std::int64_t c = 0; c < width; ++c) to[c * to_pitch + r] = from[r * from_pitch + c];
-    }
-    return;
-  }
-  const hn::CappedTag<A, kSide> d;
-  for (std::int64_t r0 = 0; r0 < height; r0 += kSide) {
-    const std::int64_t r = std::min(r0, height - kSide);
-    for (std::int64_t c0 = 0; c0 < width; c0 += kSide) {
-      const std::int64_t c = std::min(c0, width - kSide);
-      const A* in = from + r * from_pitch + c;
-      A* out = to + c * to_pitch + r;
-      const auto a = hn::LoadU(d, in), b = hn::LoadU(d, in + from_pitch);
-      if constexpr (kSide == 2) {
-        hn::StoreU(hn::InterleaveLower(d, a, b), d, out);
-        hn::StoreU(hn::InterleaveUpper(d, a, b), d, out + to_pitch);
-      } else {
-        const auto e = hn::LoadU(d, in + 2 * from_pitch), f = hn::LoadU(d, in + 3 * from_pitch);
-        const auto ae_low = hn::InterleaveLower(d, a, e), bf_low = hn::InterleaveLower(d, b, f);
-        const auto ae_high = hn::InterleaveUpper(d, a, e), bf_high = hn::InterleaveUpper(d, b, f);
-        hn::StoreU(hn::InterleaveLower(d, ae_low, bf_low), d, out);
-        hn::StoreU(hn::InterleaveUpper(d, ae_low, bf_low), d, out + to_pitch);
-        hn::StoreU(hn::InterleaveLower(d, ae_high, bf_high), d, out + 2 * to_pitch);
-        hn::StoreU(hn::InterleaveUpper(d, ae_high, bf_high), d, out + 3 * to_pitch);
-      }
-    }
   }
 }
 

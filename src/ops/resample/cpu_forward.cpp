@@ -288,11 +288,11 @@ HWY_EXPORT(ForwardLanesF64);
 namespace {
 
 template <class A>
-Rows<A> make_rows(const ResamplePlan& plan) {
+Rows<A> make_rows(const ResamplePlan& plan, bool past_cache) {
   constexpr std::int64_t kAll = std::numeric_limits<std::int64_t>::max();
   const std::int64_t lanes =
       std::is_same_v<A, double> ? BP_DISPATCH(ForwardLanesF64)() : BP_DISPATCH(ForwardLanesF32)();
-  return {Direction::forward, plan.x, plan.y, plan.axes, kAll, lanes, is_past_cache(stored_bytes({&plan.x, &plan.y}))};
+  return {Direction::forward, plan.x, plan.y, plan.axes, kAll, lanes, past_cache};
 }
 
 // Where every axis is nearest, bits are moved.
@@ -306,17 +306,23 @@ bool moves(const ResamplePlan& plan) {
 std::string refuse_resample(const ResamplePlan& plan) {
   if (plan.y.empty()) return {};
   if (std::string reason = refuse_tables(plan.axes); !reason.empty()) return reason;
-  return refuse_scratch(plan.x.dtype == DType::f64 ? make_rows<double>(plan).scratch_bytes
-                                                   : make_rows<float>(plan).scratch_bytes);
+  return refuse_scratch(plan.x.dtype == DType::f64 ? make_rows<double>(plan, false).scratch_bytes
+                                                   : make_rows<float>(plan, false).scratch_bytes);
 }
 
 std::unique_ptr<Kernel> make_resample(std::shared_ptr<const ResamplePlan> plan, const Settings& settings) {
+  const bool past_cache = is_past_cache(stored_bytes({&plan->x, &plan->y}));
+  return make_resample_rows(std::move(plan), settings, past_cache);
+}
+
+std::unique_ptr<Kernel> make_resample_rows(std::shared_ptr<const ResamplePlan> plan, const Settings& settings,
+                                           bool past_cache) {
   if (plan->y.empty()) return PlainKernel<ResamplePlan, reference::resample>::make(std::move(plan), settings);
   if (plan->x.dtype == DType::f64) {
-    return std::make_unique<RowsKernel<double>>(plan, plan->x, plan->y, settings, make_rows<double>(*plan),
+    return std::make_unique<RowsKernel<double>>(plan, plan->x, plan->y, settings, make_rows<double>(*plan, past_cache),
                                                 moves(*plan) ? BP_DISPATCH(MoveF64) : BP_DISPATCH(ForwardF64));
   }
-  return std::make_unique<RowsKernel<float>>(plan, plan->x, plan->y, settings, make_rows<float>(*plan),
+  return std::make_unique<RowsKernel<float>>(plan, plan->x, plan->y, settings, make_rows<float>(*plan, past_cache),
                                              moves(*plan) ? BP_DISPATCH(MoveF32) : BP_DISPATCH(ForwardF32));
 }
 

@@ -9,6 +9,7 @@
 #include "backends/cpu/parallel.h"
 #include "backends/cpu/scratch.h"
 #include "backends/cpu/simd-inl.h"
+#include "backends/cpu/transpose-inl.h"
 #include "ops/resample/cpu_along-inl.h"
 #include "ops/resample/cpu_rows.h"
 #include "ops/resample/cpu_sums-inl.h"
@@ -437,15 +438,9 @@ HWY_EXPORT(LanesF64);
 namespace {
 
 template <class A>
-Rows<A> make_rows(const ResampleGradPlan& plan) {
+Rows<A> make_rows(const ResampleGradPlan& plan, bool past_cache) {
   const std::int64_t lanes = std::is_same_v<A, double> ? BP_DISPATCH(LanesF64)() : BP_DISPATCH(LanesF32)();
-  return {Direction::gradient,
-          plan.dy,
-          plan.dx,
-          plan.axes,
-          kSumBlock,
-          lanes,
-          is_past_cache(stored_bytes({&plan.dy, &plan.dx}))};
+  return {Direction::gradient, plan.dy, plan.dx, plan.axes, kSumBlock, lanes, past_cache};
 }
 
 bool adds_nothing(const ResampleGradPlan& plan) { return plan.dx.empty() || plan.dy.empty(); }
@@ -455,20 +450,26 @@ bool adds_nothing(const ResampleGradPlan& plan) { return plan.dx.empty() || plan
 std::string refuse_resample_grad(const ResampleGradPlan& plan) {
   if (adds_nothing(plan)) return {};
   if (std::string reason = refuse_tables(plan.axes); !reason.empty()) return reason;
-  return refuse_scratch(plan.dx.dtype == DType::f64 ? make_rows<double>(plan).scratch_bytes
-                                                    : make_rows<float>(plan).scratch_bytes);
+  return refuse_scratch(plan.dx.dtype == DType::f64 ? make_rows<double>(plan, false).scratch_bytes
+                                                    : make_rows<float>(plan, false).scratch_bytes);
 }
 
 std::unique_ptr<Kernel> make_resample_grad(std::shared_ptr<const ResampleGradPlan> plan, const Settings& settings) {
+  const bool past_cache = is_past_cache(stored_bytes({&plan->dy, &plan->dx}));
+  return make_resample_grad_rows(std::move(plan), settings, past_cache);
+}
+
+std::unique_ptr<Kernel> make_resample_grad_rows(std::shared_ptr<const ResampleGradPlan> plan, const Settings& settings,
+                                                bool past_cache) {
   // Every element is +0, or there is none.
   if (adds_nothing(*plan)) {
     return PlainKernel<ResampleGradPlan, reference::resample_grad>::make(std::move(plan), settings);
   }
   if (plan->dx.dtype == DType::f64) {
-    return std::make_unique<RowsKernel<double>>(plan, plan->dy, plan->dx, settings, make_rows<double>(*plan),
-                                                BP_DISPATCH(GradientF64));
+    return std::make_unique<RowsKernel<double>>(plan, plan->dy, plan->dx, settings,
+                                                make_rows<double>(*plan, past_cache), BP_DISPATCH(GradientF64));
   }
-  return std::make_unique<RowsKernel<float>>(plan, plan->dy, plan->dx, settings, make_rows<float>(*plan),
+  return std::make_unique<RowsKernel<float>>(plan, plan->dy, plan->dx, settings, make_rows<float>(*plan, past_cache),
                                              BP_DISPATCH(GradientF32));
 }
 

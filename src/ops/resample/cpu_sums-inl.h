@@ -109,13 +109,6 @@ HWY_INLINE void touch(const T* p, std::int64_t n) {
   for (std::int64_t i = 0; i < n; i += kLine) (void)first[i * static_cast<std::int64_t>(sizeof(T))];
 }
 
-// Asks for n elements ahead of their use; into the second cache, which takes more requests at once.
-template <class T>
-HWY_INLINE void fetch(const T* p, std::int64_t n) {
-  const auto* first = reinterpret_cast<const char*>(p);
-  for (std::int64_t i = 0; i < n * static_cast<std::int64_t>(sizeof(T)); i += 64) __builtin_prefetch(first + i, 0, 2);
-}
-
 // ---- Rows of tensors -------------------------------------------------------------------------------------
 
 // n elements of a row of the input as accumulators. Of what follows them, up to `end`, nothing changes.

@@ -7,10 +7,12 @@ namespace bp {
 namespace {
 
 constexpr Implementation<ResamplePlan> kResampleCpu[] = {
+    {"packed", cpu::refuse_resample_packed, cpu::make_resample_packed},
     {"simd", cpu::refuse_resample, cpu::make_resample},
     {"reference", accept_all<ResamplePlan>, PlainKernel<ResamplePlan, reference::resample>::make},
 };
 constexpr Implementation<ResampleGradPlan> kResampleGradCpu[] = {
+    {"packed", cpu::refuse_resample_grad_packed, cpu::make_resample_grad_packed},
     {"simd", cpu::refuse_resample_grad, cpu::make_resample_grad},
     {"reference", accept_all<ResampleGradPlan>, PlainKernel<ResampleGradPlan, reference::resample_grad>::make},
 };

@@ -73,6 +73,18 @@ std::string refuse_resample(const ResamplePlan& plan);
 std::unique_ptr<Kernel> make_resample(std::shared_ptr<const ResamplePlan> plan, const Settings& settings);
 std::string refuse_resample_grad(const ResampleGradPlan& plan);
 std::unique_ptr<Kernel> make_resample_grad(std::shared_ptr<const ResampleGradPlan> plan, const Settings& settings);
+
+// The same for a part of something larger, which may be past the cache where the part is not.
+std::unique_ptr<Kernel> make_resample_rows(std::shared_ptr<const ResamplePlan> plan, const Settings& settings,
+                                           bool past_cache);
+std::unique_ptr<Kernel> make_resample_grad_rows(std::shared_ptr<const ResampleGradPlan> plan, const Settings& settings,
+                                                bool past_cache);
+
+std::string refuse_resample_packed(const ResamplePlan& plan);
+std::unique_ptr<Kernel> make_resample_packed(std::shared_ptr<const ResamplePlan> plan, const Settings& settings);
+std::string refuse_resample_grad_packed(const ResampleGradPlan& plan);
+std::unique_ptr<Kernel> make_resample_grad_packed(std::shared_ptr<const ResampleGradPlan> plan,
+                                                  const Settings& settings);
 }  // namespace cpu
 
 }  // namespace bp

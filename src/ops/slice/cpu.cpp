@@ -1,13 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 // Slice and its gradient. The output is written once, upwards in memory; past the cache it leaves in whole lines,
-// however short its runs are.
+// however short its runs are. Where input and output have different innermost axes, panels are transposed on the way.
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "ops/slice/cpu.cpp"
 #include <hwy/foreach_target.h>  // IWYU pragma: keep
 
 #include "backends/cpu/dispatch.h"
+#include "backends/cpu/panels.h"
 #include "backends/cpu/parallel.h"
 #include "backends/cpu/runs-inl.h"
+#include "backends/cpu/transpose-inl.h"
+#include "ops/slice/cpu_packed.h"
 #include "ops/slice/movement.h"
 #include "ops/slice/slice.h"
 
@@ -19,9 +22,38 @@
 #define BP_OPS_SLICE_CPU_ONCE
 namespace bp::cpu {
 
-// Elements [first, last) of the output, in the order of its memory.
+// A movement whose input is innermost along another axis than its output, in panels.
+struct Panels {
+  int across = -1;  // the axis; none where runs are read as they are
+  int outer = 0;    // this many axes, without that one, are walked around the panels
+  PanelCut cut;
+  std::int64_t count = 0;
+
+  Panels(const Movement& m, std::int64_t element) {
+    const MoveAxis& run = m.run();
+    if (run.count < PanelCut::kLeast || std::abs(run.in_stride) <= PanelCut::kNear) return;
+    for (int i = 0; i < m.rank - 1; ++i) {
+      if (std::abs(m.axes[i].in_stride) == 1 && m.axes[i].count >= PanelCut::kLeast) across = i;
+    }
+    if (across < 0) return;
+    outer = m.rank - 2;
+    cut = PanelCut(m.axes[across].size, around(m).size, run.size, element);
+    count = cut.columns * cut.layers * cut.rows;
+    for (int i = 0; i < outer; ++i) {
+      if (i != across) count *= m.axes[i].size;
+    }
+  }
+
+  // The axis around the runs, of which a panel has several where they are short.
+  [[nodiscard]] MoveAxis around(const Movement& m) const {
+    return across < m.rank - 2 ? m.axes[m.rank - 2] : MoveAxis{};
+  }
+};
+
+// Elements [first, last) of the output, in the order of its memory; or such panels.
 struct MovePart {
   const Movement* movement;
+  const Panels* panels;
   void* out;
   const void* in;
   std::int64_t first, last;
@@ -206,7 +238,7 @@ class Mover {
     // Runs that follow each other upwards in the input are what the processor expects; others it must be told of.
     span_ = bytes((run_.count - 1) * std::abs(run_.in_stride) + 1);
     const std::int64_t apart = bytes(rows.in_stride);
-    if (span_ >= 128 && (apart < 0 || apart - span_ > 64)) ahead_ = std::max<std::int64_t>(kPrefetched / span_, 1);
+    if (span_ >= 128 && (run_.in_stride < 0 || apart < 0 || apart - span_ > 64)) ahead_ = std::max<std::int64_t>(kPrefetched / span_, 1);
     span_ = std::min(span_, kPrefetched);
   }
 
@@ -384,8 +416,93 @@ void move_elements(const MovePart& part) {
   move_part<T, Spread<T>>(part);
 }
 
+// ---- Panels ----------------------------------------------------------------------------------------------
+
+template <class T>
+class PanelMover {
+ public:
+  explicit PanelMover(const MovePart& part) : part_(part), m_(*part.movement), panels_(*part.panels) {}
+
+  void run() {
+    Panel next = panel(part_.first);
+    for (std::int64_t i = part_.first + 1; i <= part_.last; ++i) {
+      const Panel here = next;
+      next = i < part_.last ? panel(i) : Panel{};
+      move(here, next.in);
+    }
+  }
+
+ private:
+  struct Panel {
+    T* out = nullptr;
+    const T* in = nullptr;  // all of it is zeros
+    MoveAxis across{}, around{}, run{};
+  };
+
+  [[nodiscard]] Panel panel(std::int64_t number) const {
+    const PanelCut& cut = panels_.cut;
+    Panel p{static_cast<T*>(part_.out), static_cast<const T*>(part_.in)};
+    const auto next_of = [&](std::int64_t count) {
+      const std::int64_t k = number % count;
+      number /= count;
+      return k;
+    };
+    const auto part_of = [&](const MoveAxis& axis, std::int64_t first, std::int64_t each) {
+      const MoveAxis part = axis.part(first, std::min(first + each, axis.size));
+      p.out += first * axis.out_stride;
+      if (part.count == 0) p.in = nullptr;
+      if (p.in != nullptr) p.in += axis.first_from(first) * axis.in_stride;
+      return part;
+    };
+    p.across = part_of(m_.axes[panels_.across], next_of(cut.columns) * cut.width, cut.width);
+    p.run = part_of(m_.run(), next_of(cut.rows) * cut.height, cut.height);
+    p.around = part_of(panels_.around(m_), next_of(cut.layers) * cut.depth, cut.depth);
+    for (int i = panels_.outer - 1; i >= 0; --i) {
+      if (i != panels_.across) part_of(m_.axes[i], next_of(m_.axes[i].size), 1);
+    }
+    // From the lowest address on.
+    if (p.in != nullptr && p.across.in_stride < 0) p.in -= p.across.count - 1;
+    return p;
+  }
+
+  void move(const Panel& here, const T* next) {
+    MoveAxis across = here.across, around = here.around, run = here.run;
+    const std::int64_t pitch = around.count * run.count;
+    const T* from = nullptr;
+    if (here.in != nullptr) {
+      for (std::int64_t i = 0; i < around.count; ++i) {
+        const std::int64_t there = i * around.in_stride;
+        turn_panel(here.in + there, run.in_stride, run.count, across.count, turned_ + i * run.count, pitch,
+                   next == nullptr ? next : next + there);
+      }
+      from = across.in_stride < 0 ? turned_ + (across.count - 1) * pitch : turned_;
+    }
+    across.in_stride *= pitch;
+    around.in_stride = run.count;
+    run.in_stride = 1;
+    Movement m;
+    movement::append(m, across);
+    if (around.size > 1) movement::append(m, around);
+    movement::append(m, run);
+    movement::finish(m);
+    MovePart part = part_;
+    part.movement = &m;
+    part.out = here.out;
+    part.in = from;
+    part.first = 0;
+    part.last = across.size * around.size * run.size;
+    move_elements<T>(part);
+  }
+
+  const MovePart& part_;
+  const Movement& m_;
+  const Panels& panels_;
+  alignas(64) T turned_[PanelCut::kBytes / sizeof(T)];
+};
+
 void MoveAny(const MovePart& part) {
-  visit_size(part.element, [&]<class T>() { move_elements<T>(part); });
+  visit_size(part.element,
+             [&]<class T>() { part.panels->across < 0 ? move_elements<T>(part) : PanelMover<T>(part).run(); });
 }
 
 }  // namespace bp::cpu::HWY_NAMESPACE
@@ -403,13 +520,15 @@ constexpr std::int64_t kBorder = 64;
 
 class SliceKernel final : public Kernel {
  public:
-  SliceKernel(const Tensor& out, std::uint64_t bytes, const Movement& movement, const Settings& settings)
+  SliceKernel(const Tensor& out, std::uint64_t bytes, const Movement& movement, const Settings& settings,
+              bool past_cache = false)
       : team_(settings),
         movement_(movement),
         element_(size_of(out.dtype)),
+        panels_(movement_, static_cast<std::int64_t>(element_)),
         count_(out.count()),
         bytes_(bytes),
-        past_cache_(is_past_cache(bytes)) {}
+        past_cache_(past_cache || is_past_cache(bytes)) {}
 
   void run(const Bindings& bindings) const override {
     if (count_ == 0) return;
@@ -417,16 +536,19 @@ class SliceKernel final : public Kernel {
       return base + elements * static_cast<std::int64_t>(element_);
     };
     MovePart whole{.movement = &movement_,
+                   .panels = &panels_,
                    .out = moved(bindings.output<std::byte>(0), movement_.out_offset),
                    .in = moved(bindings.input<std::byte>(0), movement_.in_offset),
                    .first = 0,
                    .last = count_,
                    .element = element_,
                    .past_cache = past_cache_};
-    team_.run_items(count_ / kBorder + 1, bytes_, [&](std::int64_t first, std::int64_t last, int) {
+    const bool in_panels = panels_.across >= 0;
+    const std::int64_t items = in_panels ? panels_.count : count_ / kBorder + 1;
+    team_.run_items(items, bytes_, [&](std::int64_t first, std::int64_t last, int) {
       MovePart part = whole;
-      part.first = first * kBorder;
-      part.last = std::min(last * kBorder, count_);
+      part.first = in_panels ? first : first * kBorder;
+      part.last = in_panels ? last : std::min(last * kBorder, count_);
       if (part.first < part.last) BP_DISPATCH(MoveAny)(part);
     });
   }
@@ -435,6 +557,7 @@ class SliceKernel final : public Kernel {
   Team team_;
   Movement movement_;
   std::size_t element_;
+  Panels panels_;
   std::int64_t count_;
   std::uint64_t bytes_;
   bool past_cache_;
@@ -444,6 +567,12 @@ class SliceKernel final : public Kernel {
 
 std::unique_ptr<Kernel> make_slice(std::shared_ptr<const SlicePlan> plan, const Settings& settings) {
   return std::make_unique<SliceKernel>(plan->part, Slice::describe(*plan).bytes, slice_movement(*plan), settings);
+}
+
+std::unique_ptr<Kernel> make_copy(const Tensor& from, const Tensor& to, const Settings& settings, bool past_cache) {
+  SlicePlan plan{.whole = from, .part = to};
+  for (int i = 0; i < from.rank; ++i) plan.axes[static_cast<std::size_t>(i)] = {0, from.sizes[i], 1};
+  return std::make_unique<SliceKernel>(to, Slice::describe(plan).bytes, slice_movement(plan), settings, past_cache);
 }
 
 std::unique_ptr<Kernel> make_slice_grad(std::shared_ptr<const SliceGradPlan> plan, const Settings& settings) {

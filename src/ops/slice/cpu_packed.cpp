@@ -14,23 +14,15 @@ namespace bp::cpu {
 
 namespace {
 
-// All of `from`, as a slice of it.
-std::unique_ptr<Kernel> make_copy(const Tensor& from, const Tensor& to, const Settings& settings) {
-  auto plan = std::make_shared<SlicePlan>();
-  plan->whole = from;
-  plan->part = to;
-  for (int i = 0; i < from.rank; ++i) plan->axes[static_cast<std::size_t>(i)] = {0, from.sizes[i], 1};
-  return make_slice(std::move(plan), settings);
-}
-
 class PackedKernel final : public Kernel {
  public:
-  PackedKernel(std::unique_ptr<Kernel> kernel, std::span<const PackedCopy> copies, const Settings& settings)
+  PackedKernel(std::unique_ptr<Kernel> kernel, std::span<const PackedCopy> copies, const Settings& settings,
+               bool past_cache)
       : kernel_(std::move(kernel)) {
     for (const PackedCopy& c : copies) {
-      copies_.push_back(
-          {c.is_output, c.slot, layout_.reserve(c.packed.count(), size_of(c.packed.dtype)),
-           c.is_output ? make_copy(c.packed, c.there, settings) : make_copy(c.there, c.packed, settings)});
+      copies_.push_back({c.is_output, c.slot, layout_.reserve(c.packed.count(), size_of(c.packed.dtype)),
+                         c.is_output ? make_copy(c.packed, c.there, settings, past_cache)
+                                     : make_copy(c.there, c.packed, settings, false)});
     }
   }
 
@@ -69,8 +61,6 @@ class PackedKernel final : public Kernel {
   }
 
  private:
-  static constexpr std::size_t kMostTensors = 4;  // that an operator reads, or writes
-
   struct Copy {
     bool is_output;
     std::size_t slot, offset;
@@ -98,9 +88,16 @@ Tensor packed_in_order(const Tensor& t, std::span<const int> order) {
   return packed;
 }
 
+bool is_copied_as_it_is(const Tensor& t) {
+  constexpr double kAbsurd = 1e15;
+  double count = 1;
+  for (int i = 0; i < t.rank; ++i) count *= static_cast<double>(t.sizes[i]);
+  return count > 0 && count < kAbsurd && t.count() == t.stored_count();
+}
+
 std::unique_ptr<Kernel> make_packed(std::unique_ptr<Kernel> kernel, std::span<const PackedCopy> copies,
-                                    const Settings& settings) {
-  return std::make_unique<PackedKernel>(std::move(kernel), copies, settings);
+                                    const Settings& settings, bool past_cache) {
+  return std::make_unique<PackedKernel>(std::move(kernel), copies, settings, past_cache);
 }
 
 }  // namespace bp::cpu

@@ -19,6 +19,20 @@ struct MoveAxis {
   std::int64_t inner = 1;  // elements of the output in one position
 
   [[nodiscard]] bool is_full() const { return count == size && step == 1; }
+  // The first k whose position is not below p.
+  [[nodiscard]] std::int64_t first_from(std::int64_t p) const {
+    return p <= first ? 0 : std::min(count, (p - first + step - 1) / step);
+  }
+  // Positions [begin, end) as an axis of their own.
+  [[nodiscard]] MoveAxis part(std::int64_t begin, std::int64_t end) const {
+    const std::int64_t k = first_from(begin);
+    return {.size = end - begin,
+            .out_stride = out_stride,
+            .first = first + step * k - begin,
+            .step = step,
+            .count = first_from(end) - k,
+            .in_stride = in_stride};
+  }
 };
 
 struct Movement {
@@ -65,6 +79,14 @@ inline MoveAxis turned(Movement& m, MoveAxis axis) {
   return axis;
 }
 
+// What follows from the axes, once all are there.
+inline void finish(Movement& m) {
+  if (m.rank == 0) append(m, {});
+  for (int i = m.rank - 2; i >= 0; --i) m.axes[i].inner = m.axes[i + 1].size * m.axes[i + 1].inner;
+  m.packed = m.rank;
+  while (m.packed > 0 && m.axes[m.packed - 1].out_stride == m.axes[m.packed - 1].inner) --m.packed;
+}
+
 // axis_of(i) is axis i as the plan has it.
 template <class AxisOf>
 Movement make(int rank, std::int64_t in_offset, const AxisOf& axis_of) {
@@ -79,10 +101,7 @@ Movement make(int rank, std::int64_t in_offset, const AxisOf& axis_of) {
   std::stable_sort(axes.begin(), axes.begin() + walked,
                    [](const MoveAxis& a, const MoveAxis& b) { return a.out_stride > b.out_stride; });
   for (int i = 0; i < walked; ++i) append(m, axes[i]);
-  if (m.rank == 0) append(m, {});
-  for (int i = m.rank - 2; i >= 0; --i) m.axes[i].inner = m.axes[i + 1].size * m.axes[i + 1].inner;
-  m.packed = m.rank;
-  while (m.packed > 0 && m.axes[m.packed - 1].out_stride == m.axes[m.packed - 1].inner) --m.packed;
+  finish(m);
   return m;
 }
 

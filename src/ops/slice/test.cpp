@@ -136,12 +136,15 @@ TEST_P(PastTheCache, GivesTheBitsOfTheReference) {
 
 INSTANTIATE_TEST_SUITE_P(
     Slice, PastTheCache,
-    testing::Values("slice --x-shape 1,9,31,56 --strides 1,1,1,-1", "slice --x-shape 1,3,211,333 --strides 1,1,2,2",
-                    "slice-grad --x-shape 1,9,31,57 --offsets 0,0,0,1 --sizes 1,9,31,56 --strides 1,1,1,-1",
-                    "slice-grad --x-shape 1,3,211,333 --strides 1,1,2,2",
-                    "slice-grad --x-shape 1,3,211,700 --offsets 0,0,9,77 --sizes 1,3,190,600",
-                    "slice-grad --x-shape 1,24,31,33 --nhwc --offsets 0,3,1,0 --sizes 1,17,29,33",
-                    "slice-grad --x-shape 1,150,31,33 --nhwc --strides 1,1,1,-2",
-                    "slice-grad --x-shape 1,40001 --strides 1,3"));
+    testing::Values(
+        "slice --x-shape 1,9,31,56 --strides 1,1,1,-1", "slice --x-shape 1,3,211,333 --strides 1,1,2,2",
+        "slice --x-shape 1,40,31,33 --y-strides 40920,1,1320,40",
+        "slice --x-shape 1,40,31,33 --x-strides 40920,1,1320,40",
+        "slice-grad --x-shape 1,40,31,70 --offsets 0,0,0,17 --sizes 1,40,31,33 --dy-strides 40920,1,1320,40",
+        "slice-grad --x-shape 1,9,31,57 --offsets 0,0,0,1 --sizes 1,9,31,56 --strides 1,1,1,-1",
+        "slice-grad --x-shape 1,3,211,333 --strides 1,1,2,2",
+        "slice-grad --x-shape 1,3,211,700 --offsets 0,0,9,77 --sizes 1,3,190,600",
+        "slice-grad --x-shape 1,24,31,33 --nhwc --offsets 0,3,1,0 --sizes 1,17,29,33",
+        "slice-grad --x-shape 1,150,31,33 --nhwc --strides 1,1,1,-2", "slice-grad --x-shape 1,40001 --strides 1,3"));
 
 }  // namespace
