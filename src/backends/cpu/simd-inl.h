@@ -242,7 +242,9 @@ HWY_INLINE hn::Mask<D> byte_is(D d, V bytes, int value) {
 #if HWY_TARGET == HWY_AVX3
   // A comparison of 16 bytes makes the mask of 16 lanes, at a quarter of the cost.
   const hn::Rebind<std::uint8_t, D> narrow_d;
-  return hn::Mask<D>{hn::Eq(bytes, hn::Set(narrow_d, static_cast<std::uint8_t>(value))).raw};
+  hn::Mask<D> mask;
+  mask.raw = static_cast<decltype(mask.raw)>(hn::Eq(bytes, hn::Set(narrow_d, static_cast<std::uint8_t>(value))).raw);
+  return mask;
 #else
   const hn::RebindToSigned<D> wide_d;
   return hn::RebindMask(d, hn::Eq(hn::PromoteTo(wide_d, bytes), hn::Set(wide_d, value)));
@@ -253,7 +255,13 @@ HWY_INLINE hn::Mask<D> byte_is(D d, V bytes, int value) {
 template <class M, class V>
 HWY_INLINE V add_if(M mask, V sum, V v) {
 #if HWY_TARGET == HWY_AVX3
-  return V{_mm512_mask_add_ps(sum.raw, mask.raw, sum.raw, v.raw)};
+  if constexpr (sizeof(V) == 64) {
+    return V{_mm512_mask_add_ps(sum.raw, mask.raw, sum.raw, v.raw)};
+  } else if constexpr (sizeof(V) == 32) {
+    return V{_mm256_mask_add_ps(sum.raw, mask.raw, sum.raw, v.raw)};
+  } else {
+    return V{_mm_mask_add_ps(sum.raw, mask.raw, sum.raw, v.raw)};
+  }
 #else
   return hn::Add(sum, hn::IfThenElseZero(mask, v));  // + 0 changes no sum that began at +0
 #endif

@@ -14,6 +14,14 @@
 
 namespace bp::cpu {
 
+// What is to be done around an item of tiles, for a caller that brings their rows and takes their results.
+class AroundItems {
+ public:
+  virtual ~AroundItems() = default;
+  virtual void before(std::int64_t windows_end) = 0;                     // rows of windows up to this one are read now
+  virtual void after(std::int64_t first_row, std::int64_t end_row) = 0;  // these rows of dx are written
+};
+
 // One part of a run: items [first, last) with a slot's scratch memory. `wrong` is set when a stored winner is no tap of
 // its window; then dx may be wrong too, unless such winners were expected.
 template <class Setup>
@@ -25,6 +33,7 @@ struct PoolPart {
   std::byte* scratch = nullptr;
   bool* wrong = nullptr;
   bool expects_wrong = false;
+  AroundItems* around = nullptr;
 };
 
 // A setup says how many items() it has, and how many `bytes` they move in all.

@@ -23,37 +23,6 @@
 HWY_BEFORE_NAMESPACE();
 namespace bp::cpu::HWY_NAMESPACE {
 
-// The lanes whose byte is `value`.
-template <class D, class V>
-HWY_INLINE auto is_equal(D d, V bytes, int value) {
-#if HWY_TARGET == HWY_AVX3
-  // A comparison of 16 bytes makes the mask of 16 lanes, at a quarter of the cost.
-  const hn::Rebind<std::uint8_t, D> narrow_d;
-  hn::Mask<D> mask;
-  mask.raw = static_cast<decltype(mask.raw)>(hn::Eq(bytes, hn::Set(narrow_d, static_cast<std::uint8_t>(value))).raw);
-  return mask;
-#else
-  const hn::RebindToSigned<D> wide_d;
-  return hn::RebindMask(d, hn::Eq(hn::PromoteTo(wide_d, bytes), hn::Set(wide_d, value)));
-#endif
-}
-
-// sum + v where the mask is set.
-template <class D, class M, class V>
-HWY_INLINE V add_where([[maybe_unused]] D d, M mask, V sum, V v) {
-#if HWY_TARGET == HWY_AVX3
-  if constexpr (hn::MaxLanes(D()) == 16) {
-    return V{_mm512_mask_add_ps(sum.raw, mask.raw, sum.raw, v.raw)};
-  } else if constexpr (hn::MaxLanes(D()) == 8) {
-    return V{_mm256_mask_add_ps(sum.raw, mask.raw, sum.raw, v.raw)};
-  } else {
-    return V{_mm_mask_add_ps(sum.raw, mask.raw, sum.raw, v.raw)};
-  }
-#else
-  return hn::Add(sum, hn::IfThenElseZero(mask, v));  // + 0 changes no sum that began at +0
-#endif
-}
-
 // Keeps the compiler from loading v again for each of its uses, which costs two loads where it crosses a cache line.
 template <class V>
 HWY_INLINE V in_register(V v) {
@@ -83,6 +52,7 @@ class GradTiles {
   static constexpr int kRows = kStride == 1 ? kWindow + kHeight - 1 : kWindow - 1;  // rows of windows for it
   static constexpr int kFirstShift = -((kWindow - 1) / kStride);                    // of windows along W
   static constexpr int kShifts = kStride == 1 ? kWindow : 3;
+  static constexpr std::int64_t kAhead = 4096 / sizeof(T);  // elements of dx that are asked for before they are written
 
  public:
   struct Layout {
@@ -117,6 +87,7 @@ class GradTiles {
   GradTiles(const PoolPart<PoolGradTiles>& part, const Layout& layout)
       : t_(*part.setup),
         layout_(layout),
+        around_(part.around),
         dy_data_(part.bindings->input<T>(1)),
         dx_data_(part.bindings->output<T>(0)),
         stored_(t_.g, t_.taps, t_.stored, t_.unit, part.bindings->inputs[2], part.wrong),
@@ -147,6 +118,7 @@ class GradTiles {
       const std::int64_t step = kHeight * dilation;
       // Winners are read in place a block at a time, or, at the edges of a plane, a few rows.
       const std::int64_t rows = ceil_div(end - row, step) * step;
+      if (around_ != nullptr) around_->before(first_window(row) + windows_for(t_, rows));
       const bool by_tiles = reads_in_place_ && !is_in_place(first_window(row), windows_for(t_, rows));
       const std::int64_t together = by_tiles ? step : rows;
       for (std::int64_t from = row; from < end; from += together) {
@@ -154,6 +126,7 @@ class GradTiles {
         make_tiles(windows, from, together, end, dilation);
       }
       if (way_ == Way::block) export_block(end);
+      if (around_ != nullptr) around_->after(block_row_, end);
     }
   }
 
@@ -351,10 +324,10 @@ class GradTiles {
         auto winner = hn::LoadU(bytes, winners + at);
         if constexpr (kMarks) winner = hn::Or(winner, hn::LoadU(bytes, outside + at));
         const V v = in_register(load(d, dy + at));
-        if constexpr (tap(0) >= 0) a = add_where(d, is_equal(d, winner, sources.tap + tap(0)), a, v);
-        if constexpr (tap(1) >= 0) b = add_where(d, is_equal(d, winner, sources.tap + tap(1)), b, v);
-        if constexpr (tap(2) >= 0) c = add_where(d, is_equal(d, winner, sources.tap + tap(2)), c, v);
-        if constexpr (tap(3) >= 0) e = add_where(d, is_equal(d, winner, sources.tap + tap(3)), e, v);
+        if constexpr (tap(0) >= 0) a = add_if(byte_is(d, winner, sources.tap + tap(0)), a, v);
+        if constexpr (tap(1) >= 0) b = add_if(byte_is(d, winner, sources.tap + tap(1)), b, v);
+        if constexpr (tap(2) >= 0) c = add_if(byte_is(d, winner, sources.tap + tap(2)), c, v);
+        if constexpr (tap(3) >= 0) e = add_if(byte_is(d, winner, sources.tap + tap(3)), e, v);
       }
       add_windows<kPhase, kMarks, kNext + 1>(d, sources, winners, dy, outside, a, b, c, e);
     }
@@ -373,6 +346,7 @@ class GradTiles {
       stream(d, v, targets.dx[out] + at);
     } else if constexpr (kWay == Way::store) {
       store(d, v, targets.dx[out] + at);
+      __builtin_prefetch(targets.dx[out] + at + kAhead, 1, 2);
     } else {
       float* to = targets.block[out] + at;
       const std::int64_t rest = targets.end - at;
@@ -568,6 +542,7 @@ class GradTiles {
 
   const PoolGradTiles& t_;
   const Layout& layout_;
+  AroundItems* around_;
   const T* dy_data_;
   T* dx_data_;
   StoredWinners<std::uint8_t> stored_;

@@ -26,6 +26,8 @@ struct PoolPlanes {
   std::int64_t tap = 0;
 };
 
+inline constexpr std::int64_t kTileHeight = 4;  // rows of a tile, at most
+
 // What both directions share. An item is `rows_in_block` rows of one group of planes of (n, c); the first begins with
 // row `first_row`, which may be a row before 0.
 struct PoolTiles {

@@ -18,66 +18,97 @@ namespace bp::cpu::HWY_NAMESPACE {
 
 using TurnedLanes = hn::CappedTag<float, kTurnedPlanes>;
 
-// Blocks of kSide elements of a plane, the last of which overlaps the one before; planes of less are too small.
-template <int kSide, class F>
-HWY_INLINE bool in_blocks(std::int64_t n, const F& f) {
-  if (n < kSide) return false;
-  for (std::int64_t i = 0; i < n; i += kSide) f(std::min(i, n - kSide));
-  return true;
+// Elements [first, end) of planes of `total` elements.
+struct Span {
+  std::int64_t first, end, total;
+};
+
+// Turns blocks of kSide elements, at least those of the span; the last of a plane overlaps the one before. Planes of
+// less are turned one by one. Returns the end of what is turned.
+template <int kSide, class Block, class One>
+HWY_INLINE std::int64_t in_blocks(const Span& span, const Block& block, const One& one) {
+  std::int64_t i = span.first;
+  if (kSide > 1 && span.total >= kSide) {
+    for (; i < span.end; i += kSide) block(std::min(i, span.total - kSide));
+  } else {
+    for (; i < span.end; ++i) one(i);
+  }
+  return std::min(i, span.total);
 }
 
-// n elements of 16 planes, `step` apart, side by side.
+// What the next 16 planes have at the same place, into the second cache: so many streams the processor does not follow.
+HWY_INLINE void prefetch_next(const void* p) { __builtin_prefetch(p, 0, 2); }
+
+// Elements of 16 planes, `step` apart, side by side. Returns the end of what is turned.
 template <class T>
-HWY_NOINLINE void turn_in(const T* from, std::int64_t step, std::int64_t n, float* to) {
+HWY_NOINLINE std::int64_t turn_in(const T* from, std::int64_t step, const Span& span, float* to) {
+  const auto one = [&](std::int64_t i) {
+    for (std::int64_t c = 0; c < kTurnedPlanes; ++c) {
+      to[i * kTurnedPlanes + c] = static_cast<float>(widen(from[c * step + i]));
+    }
+  };
 #if BP_IS_FIXED
   constexpr int kSide = static_cast<int>(hn::MaxLanes(TurnedLanes()));
-  const bool done = in_blocks<kSide>(n, [&](std::int64_t i) HWY_ATTR {
+  const auto block = [&](std::int64_t i) HWY_ATTR {
     const TurnedLanes d;
     for (std::int64_t c = 0; c < kTurnedPlanes; c += kSide) {
       hn::Vec<TurnedLanes> v[kSide];
 #pragma GCC unroll 16
-      for (int k = 0; k < kSide; ++k) v[k] = load(d, from + (c + k) * step + i);
+      for (int k = 0; k < kSide; ++k) {
+        const T* row = from + (c + k) * step + i;
+        v[k] = load(d, row);
+        prefetch_next(row + kTurnedPlanes * step);
+      }
       transpose_vectors(d, v);
 #pragma GCC unroll 16
       for (int k = 0; k < kSide; ++k) hn::Store(v[k], d, to + (i + k) * kTurnedPlanes + c);
     }
-  });
-  if (done) return;
+  };
+  return in_blocks<kSide>(span, block, one);
+#else
+  return in_blocks<1>(span, one, one);
 #endif
-  for (std::int64_t c = 0; c < kTurnedPlanes; ++c) {
-    for (std::int64_t i = 0; i < n; ++i) to[i * kTurnedPlanes + c] = static_cast<float>(widen(from[c * step + i]));
-  }
 }
 
-HWY_NOINLINE void turn_in(const std::uint8_t* from, std::int64_t step, std::int64_t n, std::uint8_t* to) {
+HWY_NOINLINE std::int64_t turn_in(const std::uint8_t* from, std::int64_t step, const Span& span, std::uint8_t* to) {
+  const auto one = [&](std::int64_t i) {
+    for (std::int64_t c = 0; c < kTurnedPlanes; ++c) to[i * kTurnedPlanes + c] = from[c * step + i];
+  };
 #if BP_IS_FIXED
   constexpr int kSide = static_cast<int>(kTurnedPlanes);
-  const bool done = in_blocks<kSide>(n, [&](std::int64_t i) HWY_ATTR {
+  const auto block = [&](std::int64_t i) HWY_ATTR {
     const hn::FixedTag<std::uint8_t, kSide> d;
     hn::Vec<decltype(d)> v[kSide];
 #pragma GCC unroll 16
-    for (int k = 0; k < kSide; ++k) v[k] = hn::LoadU(d, from + k * step + i);
+    for (int k = 0; k < kSide; ++k) {
+      const std::uint8_t* row = from + k * step + i;
+      v[k] = hn::LoadU(d, row);
+      prefetch_next(row + kTurnedPlanes * step);
+    }
     transpose_vectors(d, v);
 #pragma GCC unroll 16
     for (int k = 0; k < kSide; ++k) hn::Store(v[k], d, to + (i + k) * kSide);
-  });
-  if (done) return;
+  };
+  return in_blocks<kSide>(span, block, one);
+#else
+  return in_blocks<1>(span, one, one);
 #endif
-  for (std::int64_t c = 0; c < kTurnedPlanes; ++c) {
-    for (std::int64_t i = 0; i < n; ++i) to[i * kTurnedPlanes + c] = from[c * step + i];
-  }
 }
 
-// And back. Past the cache, blocks that are whole vectors of their own are streamed.
+// And back, whole blocks of the span only, but for the end of a plane. Past the cache, blocks that are whole vectors of
+// their own are streamed. Returns the end of what is turned.
 template <class T>
-HWY_NOINLINE void turn_out(const float* from, T* to, std::int64_t step, std::int64_t n,
-                           [[maybe_unused]] bool past_cache) {
+HWY_NOINLINE std::int64_t turn_out(const float* from, T* to, std::int64_t step, const Span& span,
+                                   [[maybe_unused]] bool past_cache) {
+  const auto one = [&](std::int64_t i) {
+    for (std::int64_t c = 0; c < kTurnedPlanes; ++c) to[c * step + i] = narrow<T>(from[i * kTurnedPlanes + c]);
+  };
 #if BP_IS_FIXED
   constexpr int kSide = static_cast<int>(hn::MaxLanes(TurnedLanes()));
   constexpr auto kVector = static_cast<std::uintptr_t>(kSide * sizeof(T));
-  const bool streams = past_cache && kVector >= 16 && n % kSide == 0 && step % kSide == 0 &&
+  const bool streams = past_cache && kVector >= 16 && span.total % kSide == 0 && step % kSide == 0 &&
                        reinterpret_cast<std::uintptr_t>(to) % kVector == 0;
-  const bool done = in_blocks<kSide>(n, [&](std::int64_t i) HWY_ATTR {
+  const auto block = [&](std::int64_t i) HWY_ATTR {
     const TurnedLanes d;
     for (std::int64_t c = 0; c < kTurnedPlanes; c += kSide) {
       hn::Vec<TurnedLanes> v[kSide];
@@ -94,14 +125,16 @@ HWY_NOINLINE void turn_out(const float* from, T* to, std::int64_t step, std::int
           }
         }
         store(d, v[k], there);
+        __builtin_prefetch(there + kTurnedPlanes * step, 1, 2);
       }
     }
-  });
-  if (done) return;
+  };
+  Span whole = span;
+  if (span.end < span.total) whole.end = span.first + (span.end - span.first) / kSide * kSide;
+  return in_blocks<kSide>(whole, block, one);
+#else
+  return in_blocks<1>(span, one, one);
 #endif
-  for (std::int64_t c = 0; c < kTurnedPlanes; ++c) {
-    for (std::int64_t i = 0; i < n; ++i) to[c * step + i] = narrow<T>(from[i * kTurnedPlanes + c]);
-  }
 }
 
 template <class T>
@@ -135,30 +168,70 @@ class TurnedPlanes {
 
   void run(std::int64_t item) const {
     const std::int64_t groups = t_.g.channels / kTurnedPlanes;
-    const std::int64_t n = item / groups, c = item % groups * kTurnedPlanes;
-    const Bindings& bound = *part_.bindings;
-    const auto plane = [&](const PoolTensor& tensor) {
-      return n * tensor.view.strides[0] + c * tensor.view.strides[1];
-    };
-    const auto step = [](const PoolTensor& tensor) { return tensor.view.strides[1]; };
-    if (t_.stored.kind == WinnersKind::none) {
-      turn_in(bound.input<T>(0) + plane(t_.x), step(t_.x), layout_.inputs, at<float>(layout_.x));
-    } else if (t_.turns_bytes) {
-      const PoolTensor& stored = t_.stored.tensor;
-      turn_in(bound.input<std::uint8_t>(2) + plane(stored), step(stored), layout_.outputs, winners());
-    } else {
-      turn_winners(n, c);
-    }
-    turn_in(bound.input<T>(1) + plane(t_.dy), step(t_.dy), layout_.outputs, dy());
+    Turner turner(*this, item / groups, item % groups * kTurnedPlanes);
+    if (!t_.turns_bytes && t_.stored.kind != WinnersKind::none) turn_winners(turner.n, turner.c);
     const std::array<const void*, 3> inputs{at<float>(layout_.x), dy(), winners()};
     const std::array<void*, 1> outputs{at<float>(layout_.dx)};
     const Bindings bindings{.inputs = inputs, .outputs = outputs};
-    run_tiles(
-        {&t_.tiles, &bindings, 0, t_.tiles.items(), part_.scratch + layout_.tiles, part_.wrong, part_.expects_wrong});
-    turn_out(at<float>(layout_.dx), bound.output<T>(0) + plane(t_.dx), step(t_.dx), layout_.inputs, t_.past_cache);
+    // Rows are turned just before they are read, and back as soon as they are written, so that they stay in the nearest
+    // cache. Volumes, whose planes are visited in another order, are turned as a whole.
+    const bool by_rows = t_.dx.view.sizes[2] == 1 && t_.dy.view.sizes[2] == 1;
+    if (!by_rows) turner.turn_in_to(layout_.inputs, layout_.outputs);
+    run_tiles({&t_.tiles, &bindings, 0, t_.tiles.items(), part_.scratch + layout_.tiles, part_.wrong,
+               part_.expects_wrong, by_rows ? &turner : nullptr});
+    if (!by_rows) turner.turn_out_to(layout_.inputs);
   }
 
  private:
+  // What is turned of 16 planes.
+  class Turner final : public AroundItems {
+   public:
+    Turner(const TurnedPlanes& planes, std::int64_t sample, std::int64_t channel)
+        : n(sample), c(channel), planes_(planes) {}
+
+    void before(std::int64_t windows_end) override {
+      const PoolTurned& t = planes_.t_;
+      const PoolAxis &h = t.g.axes[1], &w = t.g.axes[2];
+      // As many rows of windows as a tile has may be sought beyond those that are asked for.
+      const std::int64_t sought = windows_end + (kTileHeight + h.window) * h.dilation;
+      turn_in_to(std::min(sought, h.input) * w.input, std::clamp<std::int64_t>(windows_end, 0, h.output) * w.output);
+    }
+    void after(std::int64_t, std::int64_t end_row) override { turn_out_to(end_row * planes_.t_.g.axes[2].input); }
+
+    void turn_in_to(std::int64_t x_end, std::int64_t dy_end) {
+      const PoolTurned& t = planes_.t_;
+      const Layout& layout = planes_.layout_;
+      const Bindings& bound = *planes_.part_.bindings;
+      if (t.stored.kind == WinnersKind::none) {
+        x_ = turn_in(bound.input<T>(0) + plane(t.x), t.x.view.strides[1], {x_, std::max(x_, x_end), layout.inputs},
+                     planes_.template at<float>(layout.x));
+      }
+      if (t.turns_bytes) {
+        const PoolTensor& stored = t.stored.tensor;
+        winners_ = turn_in(bound.input<std::uint8_t>(2) + plane(stored), stored.view.strides[1],
+                           {winners_, std::max(winners_, dy_end), layout.outputs}, planes_.winners());
+      }
+      dy_ = turn_in(bound.input<T>(1) + plane(t.dy), t.dy.view.strides[1], {dy_, std::max(dy_, dy_end), layout.outputs},
+                    planes_.dy());
+    }
+    void turn_out_to(std::int64_t dx_end) {
+      const PoolTurned& t = planes_.t_;
+      dx_ = turn_out(planes_.template at<float>(planes_.layout_.dx),
+                     planes_.part_.bindings->template output<T>(0) + plane(t.dx), t.dx.view.strides[1],
+                     {dx_, dx_end, planes_.layout_.inputs}, t.past_cache);
+    }
+
+    const std::int64_t n, c;
+
+   private:
+    [[nodiscard]] std::int64_t plane(const PoolTensor& tensor) const {
+      return n * tensor.view.strides[0] + c * tensor.view.strides[1];
+    }
+
+    const TurnedPlanes& planes_;
+    std::int64_t x_ = 0, dy_ = 0, winners_ = 0, dx_ = 0;  // elements that are turned
+  };
+
   template <class U>
   [[nodiscard]] U* at(std::size_t offset) const {
     return reinterpret_cast<U*>(part_.scratch + offset);
@@ -177,7 +250,7 @@ class TurnedPlanes {
         for (std::int64_t h = 0; h < sizes[3]; ++h, to += sizes[4]) stored.read({n, c + k, d, h, 0, sizes[4]}, to);
       }
     }
-    turn_in(at<std::uint8_t>(layout_.rows), layout_.plane_bytes, layout_.outputs, winners());
+    turn_in(at<std::uint8_t>(layout_.rows), layout_.plane_bytes, {0, layout_.outputs, layout_.outputs}, winners());
   }
 
   const PoolTurned& t_;
