@@ -259,7 +259,10 @@ class TileSearch {
     at_edge(0);
     std::int64_t i = lanes(d);
     for (; i < last && w.position(i, 0) < 0; i += lanes(d)) at_edge(i);
-    for (; i < last && w.position(i + lanes(d) - 1, kWindow - 1) < w.input; i += lanes(d)) {
+    // Inside, every column of a window is the first column of a later one, which looks for NaN.
+    const std::int64_t later = kStride == 1 ? (kWindow - 1) * w.dilation : 1;
+    const auto is_inside = [&](std::int64_t o) { return o + later < n && w.position(o, kWindow - 1) < w.input; };
+    for (; i < last && is_inside(i + lanes(d) - 1); i += lanes(d)) {
       tile_vector<kNan, Place::inside>(source, count, columns, hn::Zero(DI()), w.position(i, 0), rows, i, nan);
     }
     // The last vector overlaps the one before it, so that nothing of another row is overwritten.
@@ -367,8 +370,8 @@ class TileSearch {
     }
   }
 
-  // A row's columns, of windows from column `at` of x on. Of two NaN that are watched, one comparison sees both; inside
-  // a row the next vector sees what comes behind the first column.
+  // A row's columns, of windows from column `at` of x on. One comparison looks for a NaN in two vectors; inside a row,
+  // in the first column only.
   template <bool kNan, Place kPlace, int k>
   HWY_INLINE void along_columns(const T* x, const Columns& columns, std::int64_t at, V last, M& nan, V& best,
                                 VI& tap) const {
