@@ -18,11 +18,15 @@ for threads in 1 $(nproc); do
     --json "$name-threads-$threads.json" --plot bench/results/cpu.svg "$@"
 done
 if [ $# -eq 0 ]; then
-  for table in sizes calls planes strides limits; do
-    threads=1
-    if [ $table = planes ]; then threads=$(nproc); fi
-    { echo "# commit $BACKPASS_COMMIT: backpass bench --$table --threads $threads"
-      build/release/tools/backpass bench --$table --threads "$threads" --seconds 0.1; } > "bench/results/cpu-$table.txt"
-  done
+  # table ARGUMENTS: what the bench prints with them, under a line that says so.
+  table() {
+    echo "# commit $BACKPASS_COMMIT: backpass bench $*"
+    build/release/tools/backpass bench "$@" --seconds 0.1
+  }
+  for table in sizes calls strides limits; do table --$table --threads 1 >"bench/results/cpu-$table.txt"; done
+  # Past the last cache two threads share its bandwidth, inside it they have their own.
+  { table --planes --threads "$(nproc)"
+    echo
+    table --planes --threads "$(nproc)" --largest $((16 << 20)); } >bench/results/cpu-planes.txt
 fi
 echo "$name-threads-*.json bench/results/cpu.svg"

@@ -34,6 +34,7 @@ there() {
 }
 # checks SET BYTES MODE RANDOM: as tests/matrix.sh does it.
 checks() (
+  set -e
   export BACKPASS_MAX_ISA=$1
   [ "$3" = ordinary ] || export BACKPASS_PART_BYTES=1 BACKPASS_CACHE_BYTES=0
   there "$2" check --threads 1,3
@@ -56,6 +57,8 @@ dy39 2,3,39,39
 FILES
 }
 files=$(mktemp -d)
+export folder files
+export -f there checks
 trap 'rm -rf "$files"' EXIT
 seq 1 100000 | gzip -n | LC_ALL=C tr -d '\174-\177\374-\377' >"$files/bytes"
 sets=$(there 16 list | sed -n 's/^instruction sets: //p')
@@ -64,18 +67,23 @@ sets=$(there 16 list | sed -n 's/^instruction sets: //p')
   echo "make test-arm, $(date -u +%Y-%m-%d), commit $(git rev-parse --short HEAD)$(git diff --quiet HEAD || echo ' and changes')"
   echo "$(aarch64-linux-gnu-g++ --version | head -n 1), $(qemu-aarch64 --version | head -n 1), on $(uname -m)"
   echo "instruction sets: $sets"
+  # As many at a time as there are jobs; each writes a file, and they are shown in order.
   for set in ${sets//,/ }; do
     # Registers of SVE may have any of these lengths; NEON's have one.
     lengths=16
     [ "$set" = NEON ] || lengths="16 32 64 256"
     for bytes in $lengths; do
-      for mode in ordinary streams; do
-        echo
-        echo "== $set, registers of $bytes bytes, $mode"
-        checks "$set" "$bytes" $mode 1000
-      done
+      for mode in ordinary streams; do echo "$set" "$bytes" $mode 1000; done
     done
-  done
+  done >"$files/runs"
+  failed=0
+  xargs -a "$files/runs" -P "$jobs" -L 1 bash -c 'checks "$@" >"$files/$1-$2-$3" 2>&1' checks || failed=1
+  while read -r set bytes mode random; do
+    echo
+    echo "== $set, registers of $bytes bytes, $mode, $random random problems"
+    cat "$files/$set-$bytes-$mode"
+  done <"$files/runs"
+  [ $failed = 0 ] || exit 1
   echo
   echo "== files of results, byte for byte: Arm's on every instruction set like this machine's"
   same=0

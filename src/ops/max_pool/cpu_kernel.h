@@ -18,8 +18,8 @@ namespace bp::cpu {
 class AroundItems {
  public:
   virtual ~AroundItems() = default;
-  virtual void before(std::int64_t windows_end) = 0;                     // rows of windows up to this one are read now
-  virtual void after(std::int64_t first_row, std::int64_t end_row) = 0;  // these rows of dx are written
+  virtual void before(std::int64_t windows_end) = 0;  // rows of windows up to this one are read now
+  virtual void after(std::int64_t end_row) = 0;       // rows of dx up to this one are written
 };
 
 // One part of a run: items [first, last) with a slot's scratch memory. `wrong` is set when a stored winner is no tap of

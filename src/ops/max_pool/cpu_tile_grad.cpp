@@ -7,9 +7,9 @@
 //
 // dy and stored winners are read where they lie, beyond the ends of their rows and planes too, where other rows stand:
 // a window there has its winner somewhere else, since what it would have to be in its own row lies beyond the end of x.
-// That holds for winners that are right; where one is not, dx is made anew from copies. (A copy of the
-// winners, padded, is a trap: loads that cross two stores wait for both to leave the queue, and there they stand behind
-// non-temporal stores, which leave it at the speed of memory.)
+// That holds for winners that are right; where one is not, dx is made anew from copies. (Copies, padded, are a trap:
+// loads that cross two stores wait for both to leave the queue, and there they stand behind non-temporal stores, which
+// leave it at the speed of memory.)
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "ops/max_pool/cpu_tile_grad.cpp"
 #include <hwy/foreach_target.h>  // IWYU pragma: keep
@@ -18,7 +18,7 @@
 #include "ops/max_pool/cpu_tile_search-inl.h"
 #include "ops/max_pool/cpu_winners-inl.h"
 
-#include <bit>
+#include <limits>
 
 HWY_BEFORE_NAMESPACE();
 namespace bp::cpu::HWY_NAMESPACE {
@@ -126,7 +126,7 @@ class GradTiles {
         make_tiles(windows, from, together, end, dilation);
       }
       if (way_ == Way::block) export_block(end);
-      if (around_ != nullptr) around_->after(block_row_, end);
+      if (around_ != nullptr) around_->after(end);
     }
   }
 
@@ -198,13 +198,13 @@ class GradTiles {
            row + (count - 1) * step + layout_.right <= tensor.end;
   }
 
-  // Whether that can be done with the winners, and none of what stands beyond is taken for theirs.
+  // Whether that may be done with the winners: what stands beyond is not taken for theirs, or is marked.
   [[nodiscard]] bool is_in_place(std::int64_t first, std::int64_t count) const {
     return group_.window >= 0 && is_readable(t_.stored.tensor, first, count) && (kStride == 1 || rows_end_beyond_x_) &&
            (planes_end_beyond_x_ || (first >= 0 && first + count <= axis_h().output));
   }
 
-  // Rows of windows.
+  // `count` rows of windows from row `first` on, checked.
   HWY_NOINLINE Windows windows_of(std::int64_t first, std::int64_t count) {
     Windows windows{.first = first,
                     .winners = winners_ + layout_.left,

@@ -196,7 +196,7 @@ class TurnedPlanes {
       const std::int64_t sought = windows_end + (kTileHeight + h.window) * h.dilation;
       turn_in_to(std::min(sought, h.input) * w.input, std::clamp<std::int64_t>(windows_end, 0, h.output) * w.output);
     }
-    void after(std::int64_t, std::int64_t end_row) override { turn_out_to(end_row * planes_.t_.g.axes[2].input); }
+    void after(std::int64_t end_row) override { turn_out_to(end_row * planes_.t_.g.axes[2].input); }
 
     void turn_in_to(std::int64_t x_end, std::int64_t dy_end) {
       const PoolTurned& t = planes_.t_;
