@@ -238,7 +238,8 @@ class Mover {
     // Runs that follow each other upwards in the input are what the processor expects; others it must be told of.
     span_ = bytes((run_.count - 1) * std::abs(run_.in_stride) + 1);
     const std::int64_t apart = bytes(rows.in_stride);
-    if (span_ >= 128 && (run_.in_stride < 0 || apart < 0 || apart - span_ > 64)) ahead_ = std::max<std::int64_t>(kPrefetched / span_, 1);
+    if (span_ >= 128 && (run_.in_stride < 0 || apart < 0 || apart - span_ > 64))
+      ahead_ = std::max<std::int64_t>(kPrefetched / span_, 1);
     span_ = std::min(span_, kPrefetched);
   }
 
