@@ -28,9 +28,9 @@ demo: deps ## compute the examples of the four DirectML documents and check them
 test: build ## all tests, and the named problems under ASan and UBSan
 	@scripts/ctest.sh release $(JOBS)
 	@scripts/build.sh asan OFF $(JOBS) backpass_cli operators_test errors_test
-	build/asan/tools/backpass check
-	BACKPASS_PART_BYTES=1 BACKPASS_CACHE_BYTES=0 build/asan/tools/backpass check --threads 1,3
-	build/asan/tools/backpass check --random 4000 --first 900001
+	@printf '%s\n' 'BACKPASS_PART_BYTES=1 BACKPASS_CACHE_BYTES=0 build/asan/tools/backpass check --threads 1,3' \
+	  'build/asan/tools/backpass check --random 4000 --first 900001' 'build/asan/tools/backpass check' | \
+	  xargs -P $(JOBS) -L 1 -t env
 	@scripts/ctest.sh asan $(JOBS) -R 'Max|Relu|Resample|Slice|Sharing|Pool|Create|Run|Winners'
 
 .PHONY: test-full
