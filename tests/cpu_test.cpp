@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The CPU engine's parts: loop nests over several views, and the team of threads.
-#include "backends/cpu/nest.h"
+#include "core/nest.h"
 #include "backends/cpu/parallel.h"
 
 #include <gtest/gtest.h>
@@ -15,9 +15,9 @@
 namespace {
 
 using bp::Tensor;
-using bp::cpu::for_each_run;
-using bp::cpu::make_nest;
-using bp::cpu::Nest;
+using bp::for_each_run;
+using bp::make_nest;
+using bp::Nest;
 using bp::cpu::Team;
 using Ints = std::vector<std::int64_t>;
 

@@ -2,6 +2,7 @@
 // The C ABI. Everything is caught here; nothing but a status and a sentence leaves.
 #include "api/guard.h"
 #include "api/verbose.h"
+#include "backends/cuda/device.h"
 #include "core/cpu_features.h"
 #include "core/float_mode.h"
 #include "core/read_struct.h"
@@ -19,7 +20,7 @@ namespace {
 using bp::guarded;
 
 void require_device(bp_device device) {
-  if (device.kind == BP_DEVICE_CUDA) bp::unsupported("device: this build of backpass has no CUDA backend");
+  if (device.kind == BP_DEVICE_CUDA) return bp::cuda::require_device(device.ordinal);
   if (device.kind != BP_DEVICE_CPU) {
     bp::invalid("device: kind is {}, expected 0 (cpu) or 1 (cuda)", device.kind);
   }
@@ -125,7 +126,7 @@ bp_status bp_operator_create(int32_t kind, const void* desc, bp_device device, c
     if (desc == nullptr) bp::invalid("operator: the desc is null, expected the struct of its kind");
     const auto start = bp::verbose::Clock::now();
     const bp_options given = read_options(options);
-    const bp::Settings settings{given.threads, given.parallel_for, given.parallel_for_context};
+    const bp::Settings settings{given.threads, given.parallel_for, given.parallel_for_context, device.ordinal};
     const bp::Choice choice = read_choice(given);
     require_device(device);
     bp::instruction_sets();  // refuses a BACKPASS_MAX_ISA that names none
@@ -237,7 +238,10 @@ const char* bp_implementation_name(int32_t kind, int32_t device_kind, size_t ind
   return name;
 }
 
-int32_t bp_device_count(int32_t device_kind) { return device_kind == BP_DEVICE_CPU ? 1 : 0; }
+int32_t bp_device_count(int32_t device_kind) {
+  if (device_kind == BP_DEVICE_CUDA) return bp::cuda::device_count();
+  return device_kind == BP_DEVICE_CPU ? 1 : 0;
+}
 
 const char* bp_cpu_instruction_sets(void) {
   const char* sets = "";

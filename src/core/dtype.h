@@ -126,6 +126,10 @@ template <class T>
 using Acc = std::conditional_t<std::is_same_v<T, double>, double, float>;
 constexpr bool accumulates_in_f64(DType dtype) { return dtype == DType::f64; }
 
+// Of the half types: above it there are NaNs.
+template <class T>
+inline constexpr std::uint16_t kInfinityBits = std::is_same_v<T, f16> ? 0x7c00u : 0x7f80u;
+
 // Widening to a type that compares and computes: f32 for the half types, the type itself otherwise.
 template <class T>
 constexpr auto widen(T v) {
@@ -138,14 +142,17 @@ constexpr auto widen(T v) {
 
 template <class T>
 constexpr bool is_nan(T v) {
-  const auto wide = widen(v);
-  return wide != wide;
+  if constexpr (std::is_same_v<T, f16> || std::is_same_v<T, bf16>) {
+    return (v.bits & 0x7fffu) > kInfinityBits<T>;
+  } else {
+    return v != v;
+  }
 }
 
 // The one rounding at the end of a sum: nearest even; integers saturate, and a NaN (which only a table of
 // overflowing weights can make) becomes 0.
 template <class T>
-T narrow(Acc<T> v) {
+constexpr T narrow(Acc<T> v) {
   if constexpr (std::is_same_v<T, f16>) {
     return to_f16(v);
   } else if constexpr (std::is_same_v<T, bf16>) {

@@ -28,6 +28,7 @@ struct Settings {
   int threads = 0;
   bp_parallel_for parallel_for = nullptr;
   void* parallel_for_context = nullptr;
+  std::int32_t ordinal = 0;  // of the device
 };
 
 inline constexpr std::size_t kMostTensors = 4;  // that an operator reads, or writes

@@ -6,7 +6,7 @@
 #include <hwy/foreach_target.h>  // IWYU pragma: keep
 
 #include "backends/cpu/dispatch.h"
-#include "backends/cpu/nest.h"
+#include "core/nest.h"
 #include "backends/cpu/panels.h"
 #include "backends/cpu/parallel.h"
 #include "backends/cpu/runs-inl.h"

@@ -2,6 +2,7 @@
 // The scalar reference of ReLU.
 #include "backends/cpu/loops.h"
 #include "ops/relu/relu.h"
+#include "ops/relu/rule.h"
 
 namespace bp::reference {
 
@@ -10,8 +11,7 @@ void relu(const ReluPlan& plan, const Bindings& bindings) {
     const T* x = bindings.input<T>(0);
     T* y = bindings.output<T>(0);
     cpu::for_each_index(plan.x.shape(), [&](const Dims& i) {
-      const T v = x[cpu::offset(plan.x, i)];
-      y[cpu::offset(plan.y, i)] = widen(v) > 0 || is_nan(v) ? v : T{};
+      y[cpu::offset(plan.y, i)] = relu_of(x[cpu::offset(plan.x, i)]);
     });
   });
 }
@@ -22,9 +22,8 @@ void relu_grad(const ReluGradPlan& plan, const Bindings& bindings) {
     const T* dy = bindings.input<T>(1);
     T* dx = bindings.output<T>(0);
     cpu::for_each_index(plan.x.shape(), [&](const Dims& i) {
-      const T v = x[cpu::offset(plan.x, i)];
-      const bool passes = widen(v) > 0 || (plan.nan_passes && is_nan(v));
-      dx[cpu::offset(plan.dx, i)] = passes ? dy[cpu::offset(plan.dy, i)] : T{};
+      dx[cpu::offset(plan.dx, i)] =
+          relu_grad_of(x[cpu::offset(plan.x, i)], dy[cpu::offset(plan.dy, i)], plan.nan_passes);
     });
   });
 }

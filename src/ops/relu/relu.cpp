@@ -43,6 +43,7 @@ Description Relu::describe(const Plan& plan) {
 }
 
 std::span<const Implementation<ReluPlan>> Relu::implementations(std::int32_t device_kind) {
+  if (device_kind == BP_DEVICE_CUDA) return cuda::relu_implementations();
   if (device_kind == BP_DEVICE_CPU) return kReluCpu;
   return {};
 }
@@ -81,6 +82,7 @@ Description ReluGrad::describe(const Plan& plan) {
 }
 
 std::span<const Implementation<ReluGradPlan>> ReluGrad::implementations(std::int32_t device_kind) {
+  if (device_kind == BP_DEVICE_CUDA) return cuda::relu_grad_implementations();
   if (device_kind == BP_DEVICE_CPU) return kReluGradCpu;
   return {};
 }

@@ -57,4 +57,10 @@ std::unique_ptr<Kernel> make_relu(std::shared_ptr<const ReluPlan> plan, const Se
 std::unique_ptr<Kernel> make_relu_grad(std::shared_ptr<const ReluGradPlan> plan, const Settings& settings);
 }  // namespace cpu
 
+namespace cuda {
+// Best first, the last takes everything; none in a build without CUDA.
+std::span<const Implementation<ReluPlan>> relu_implementations();
+std::span<const Implementation<ReluGradPlan>> relu_grad_implementations();
+}  // namespace cuda
+
 }  // namespace bp

@@ -113,6 +113,7 @@ Description Slice::describe(const Plan& plan) {
 }
 
 std::span<const Implementation<SlicePlan>> Slice::implementations(std::int32_t device_kind) {
+  if (device_kind == BP_DEVICE_CUDA) return cuda::slice_implementations();
   if (device_kind == BP_DEVICE_CPU) return kSliceCpu;
   return {};
 }
@@ -131,6 +132,7 @@ Description SliceGrad::describe(const Plan& plan) {
 }
 
 std::span<const Implementation<SliceGradPlan>> SliceGrad::implementations(std::int32_t device_kind) {
+  if (device_kind == BP_DEVICE_CUDA) return cuda::slice_grad_implementations();
   if (device_kind == BP_DEVICE_CPU) return kSliceGradCpu;
   return {};
 }

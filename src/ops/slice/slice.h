@@ -69,4 +69,10 @@ std::unique_ptr<Kernel> make_slice(std::shared_ptr<const SlicePlan> plan, const 
 std::unique_ptr<Kernel> make_slice_grad(std::shared_ptr<const SliceGradPlan> plan, const Settings& settings);
 }  // namespace cpu
 
+namespace cuda {
+// Best first, the last takes everything; none in a build without CUDA.
+std::span<const Implementation<SlicePlan>> slice_implementations();
+std::span<const Implementation<SliceGradPlan>> slice_grad_implementations();
+}  // namespace cuda
+
 }  // namespace bp

@@ -10,7 +10,7 @@
 #include <cstdint>
 #include <cstdlib>
 
-namespace bp::cpu {
+namespace bp {
 
 template <std::size_t kViews>
 struct Nest {
@@ -102,4 +102,4 @@ void for_each_run(const Nest<kViews>& nest, std::int64_t first, std::int64_t las
   }
 }
 
-}  // namespace bp::cpu
+}  // namespace bp

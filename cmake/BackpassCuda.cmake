@@ -1,0 +1,26 @@
+# SPDX-License-Identifier: Apache-2.0
+# Whether the CUDA backend is built, and for which devices. Sets BACKPASS_HAS_CUDA.
+set(BACKPASS_HAS_CUDA OFF)
+if(NOT BACKPASS_CUDA MATCHES "^(AUTO|ON|OFF)$")
+  message(FATAL_ERROR "BACKPASS_CUDA is '${BACKPASS_CUDA}', expected AUTO, ON or OFF")
+endif()
+if(BACKPASS_CUDA STREQUAL "OFF")
+  return()
+endif()
+
+# Machine code for what is in use, and PTX that the driver of a later device compiles.
+if(NOT DEFINED CMAKE_CUDA_ARCHITECTURES)
+  set(CMAKE_CUDA_ARCHITECTURES 80-real 90-real 100-real 120 CACHE STRING "The devices to build for")
+endif()
+include(CheckLanguage)
+check_language(CUDA)
+if(NOT CMAKE_CUDA_COMPILER)
+  if(BACKPASS_CUDA STREQUAL "ON")
+    message(FATAL_ERROR "BACKPASS_CUDA is ON, but no CUDA compiler was found (CMAKE_CUDA_COMPILER or CUDACXX names it)")
+  endif()
+  message(STATUS "backpass: no CUDA compiler, so no CUDA backend")
+  return()
+endif()
+enable_language(CUDA)
+find_package(CUDAToolkit REQUIRED)
+set(BACKPASS_HAS_CUDA ON)

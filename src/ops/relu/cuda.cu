@@ -1,0 +1,121 @@
+// SPDX-License-Identifier: Apache-2.0
+// ReLU on CUDA.
+#include "backends/cuda/launch.cuh"
+#include "ops/relu/cuda.h"
+#include "ops/relu/rule.h"
+
+#include <array>
+#include <bit>
+
+namespace bp::cuda {
+
+namespace {
+
+// Of x, and of dy where there is one.
+template <class T>
+struct ReluOf {
+  static constexpr bool kReadsDy = false;
+  __device__ T operator()(T x, T /*dy*/) const { return relu_of(x); }
+};
+
+template <class T>
+struct ReluGradOf {
+  static constexpr bool kReadsDy = true;
+  bool nan_passes;
+  __device__ T operator()(T x, T dy) const { return relu_grad_of(x, dy, nan_passes); }
+};
+
+// ---- Any strides: one thread for each element ----------------------------------------------------------
+
+template <class T, class F, std::size_t kViews>
+__global__ void __launch_bounds__(kThreads)
+    map_strided(const __grid_constant__ Strided<kViews> views, F f, T* out, const T* x, const T* dy) {
+  each_item(views.count, [&](std::int64_t item) {
+    const auto at = views.offsets(item);
+    if constexpr (F::kReadsDy) {
+      out[at[0]] = f(x[at[1]], dy[at[2]]);
+    } else {
+      out[at[0]] = f(x[at[1]], T{});
+    }
+  });
+}
+
+template <class T, class F, std::size_t kViews>
+cudaError_t launch_strided(cudaStream_t stream, const Strided<kViews>& views, F f, void* out, const void* x,
+                           const void* dy) {
+  return launch(stream, views.count, map_strided<T, F, kViews>, views, f, static_cast<T*>(out),
+                static_cast<const T*>(x), static_cast<const T*>(dy));
+}
+
+// ---- In one piece: vectors, several of each tensor in flight before the first is used -------------------
+
+constexpr int kVectors = 4;  // of one tensor, for each thread
+
+// The streaming hints say that nothing is used twice. An output may be an input: each element is read by the thread
+// that writes it, before.
+template <class T, class F>
+__global__ void __launch_bounds__(kThreads) map_packed(std::int64_t count, F f, T* out, const T* x, const T* dy) {
+  using Elements = std::array<T, kVectorBytes / sizeof(T)>;
+  constexpr std::int64_t kElements = kVectorBytes / sizeof(T);
+  const std::int64_t vectors = count / kElements;
+  const std::int64_t first = std::int64_t{blockIdx.x} * (kThreads * kVectors) + threadIdx.x;
+  uint4 vx[kVectors], vdy[kVectors] = {};
+#pragma unroll
+  for (int i = 0; i < kVectors; ++i) {
+    const std::int64_t at = first + i * kThreads;
+    if (at >= vectors) continue;
+    vx[i] = __ldcs(reinterpret_cast<const uint4*>(x) + at);
+    if constexpr (F::kReadsDy) vdy[i] = __ldcs(reinterpret_cast<const uint4*>(dy) + at);
+  }
+#pragma unroll
+  for (int i = 0; i < kVectors; ++i) {
+    const std::int64_t at = first + i * kThreads;
+    if (at >= vectors) continue;
+    auto result = std::bit_cast<Elements>(vx[i]);
+    const auto gradients = std::bit_cast<Elements>(vdy[i]);
+#pragma unroll
+    for (int k = 0; k < kElements; ++k) result[k] = f(result[k], gradients[k]);
+    __stcs(reinterpret_cast<uint4*>(out) + at, std::bit_cast<uint4>(result));
+  }
+  // Less than a vector is left over.
+  const std::int64_t last = vectors * kElements + first;
+  if (first < kElements && last < count) out[last] = f(x[last], F::kReadsDy ? dy[last] : T{});
+}
+
+template <class T, class F>
+cudaError_t launch_packed(cudaStream_t stream, std::int64_t count, F f, void* out, const void* x, const void* dy) {
+  constexpr std::int64_t kEach = kVectors * kVectorBytes / sizeof(T);
+  return launch(stream, (count + kEach - 1) / kEach, map_packed<T, F>, count, f, static_cast<T*>(out),
+                static_cast<const T*>(x), static_cast<const T*>(dy));
+}
+
+template <class F>
+cudaError_t visit_type(DType dtype, F&& f) {
+  cudaError_t status = cudaErrorInvalidValue;
+  visit(SignedNumbers{}, dtype, [&]<class T>() { status = f.template operator()<T>(); });
+  return status;
+}
+
+}  // namespace
+
+cudaError_t relu_packed(DType dtype, const void* x, void* y, std::int64_t count, cudaStream_t stream) {
+  return visit_type(dtype, [&]<class T>() { return launch_packed<T>(stream, count, ReluOf<T>{}, y, x, nullptr); });
+}
+
+cudaError_t relu_grad_packed(DType dtype, const void* x, const void* dy, void* dx, std::int64_t count, bool nan_passes,
+                             cudaStream_t stream) {
+  return visit_type(dtype,
+                    [&]<class T>() { return launch_packed<T>(stream, count, ReluGradOf<T>{nan_passes}, dx, x, dy); });
+}
+
+cudaError_t relu_strided(DType dtype, const void* x, void* y, const Strided<2>& views, cudaStream_t stream) {
+  return visit_type(dtype, [&]<class T>() { return launch_strided<T>(stream, views, ReluOf<T>{}, y, x, nullptr); });
+}
+
+cudaError_t relu_grad_strided(DType dtype, const void* x, const void* dy, void* dx, const Strided<3>& views,
+                              bool nan_passes, cudaStream_t stream) {
+  return visit_type(dtype,
+                    [&]<class T>() { return launch_strided<T>(stream, views, ReluGradOf<T>{nan_passes}, dx, x, dy); });
+}
+
+}  // namespace bp::cuda
