@@ -62,6 +62,15 @@ struct PoolAxis {
     const std::int64_t k = distance / dilation;
     return k < window ? k : -1;
   }
+  // The windows that could have a tap at position p are [first_window, end_window); with a dilation some have none.
+  [[nodiscard]] constexpr std::int64_t first_window(std::int64_t p) const {
+    const std::int64_t least = p + start_padding - (extent() - 1);
+    return least <= 0 ? 0 : ceil_div(least, stride);
+  }
+  [[nodiscard]] constexpr std::int64_t end_window(std::int64_t p) const {
+    const std::int64_t end = (p + start_padding) / stride + 1;
+    return end < output ? end : output;
+  }
 };
 
 struct PoolGeometry {

@@ -4,7 +4,6 @@
 
 #include "core/checked.h"
 #include "core/read_struct.h"
-#include "ops/max_pool/winners.h"
 
 #include <algorithm>
 
@@ -166,12 +165,6 @@ WinnersKind read_kind(std::string_view op, std::string_view name, std::int32_t k
           kind == BP_WINNERS_PLANE ? "; convert_winners rewrites plane indices" : "");
 }
 
-DType compact_dtype(const PoolGeometry& geometry) {
-  if (static_cast<std::uint64_t>(geometry.taps()) - 1 <= kMostIndex<std::uint8_t>) return DType::u8;
-  if (static_cast<std::uint64_t>(geometry.taps()) - 1 <= kMostIndex<std::uint16_t>) return DType::u16;
-  return DType::u32;
-}
-
 void require_winners_dtype(std::string_view op, std::string_view name, WinnersKind kind, DType dtype,
                            const PoolGeometry& g) {
   if (kind == WinnersKind::compact) {
@@ -241,6 +234,12 @@ std::string window_note(const PoolGeometry& g) {
 
 }  // namespace
 
+DType compact_dtype(const PoolGeometry& geometry) {
+  if (static_cast<std::uint64_t>(geometry.taps()) - 1 <= kMostIndex<std::uint8_t>) return DType::u8;
+  if (static_cast<std::uint64_t>(geometry.taps()) - 1 <= kMostIndex<std::uint16_t>) return DType::u16;
+  return DType::u32;
+}
+
 // ---- max_pool ------------------------------------------------------------------------------------------
 
 MaxPoolPlan MaxPool::plan(const Desc& desc) {
@@ -284,6 +283,7 @@ Description MaxPool::describe(const Plan& plan) {
 }
 
 std::span<const Implementation<MaxPoolPlan>> MaxPool::implementations(std::int32_t device_kind) {
+  if (device_kind == BP_DEVICE_CUDA) return cuda::max_pool_implementations();
   if (device_kind == BP_DEVICE_CPU) return kMaxPoolCpu;
   return {};
 }
@@ -343,6 +343,7 @@ Description MaxPoolGrad::describe(const Plan& plan) {
 }
 
 std::span<const Implementation<MaxPoolGradPlan>> MaxPoolGrad::implementations(std::int32_t device_kind) {
+  if (device_kind == BP_DEVICE_CUDA) return cuda::max_pool_grad_implementations();
   if (device_kind == BP_DEVICE_CPU) return kMaxPoolGradCpu;
   return {};
 }
@@ -392,6 +393,7 @@ Description ConvertWinners::describe(const Plan& plan) {
 }
 
 std::span<const Implementation<ConvertWinnersPlan>> ConvertWinners::implementations(std::int32_t device_kind) {
+  if (device_kind == BP_DEVICE_CUDA) return cuda::convert_winners_implementations();
   if (device_kind == BP_DEVICE_CPU) return kConvertWinnersCpu;
   return {};
 }

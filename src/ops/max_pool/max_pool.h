@@ -20,24 +20,20 @@
 #pragma once
 
 #include "core/operator.h"
-#include "ops/max_pool/geometry.h"
+#include "ops/max_pool/winners.h"
 
 #include <cstdint>
 #include <span>
 
 namespace bp {
 
-enum class WinnersKind : std::int32_t {
-  none = BP_WINNERS_NONE,
-  compact = BP_WINNERS_COMPACT,
-  flat = BP_WINNERS_FLAT,
-  plane = BP_WINNERS_PLANE
-};
-
 struct Winners {
   WinnersKind kind = WinnersKind::none;
   Tensor tensor{};
 };
+
+// The type that numbers the taps of a window.
+DType compact_dtype(const PoolGeometry& geometry);
 
 // The tensors of a plan are {N, C, D, H, W}; `rank` is what the caller gave.
 struct MaxPoolPlan {
@@ -120,5 +116,12 @@ std::unique_ptr<Kernel> make_max_pool_grad_packed(std::shared_ptr<const MaxPoolG
 std::unique_ptr<Kernel> make_max_pool(std::shared_ptr<const MaxPoolPlan> plan, const Settings& settings);
 std::unique_ptr<Kernel> make_max_pool_grad(std::shared_ptr<const MaxPoolGradPlan> plan, const Settings& settings);
 }  // namespace cpu
+
+namespace cuda {
+// Best first, the last takes everything; none in a build without CUDA.
+std::span<const Implementation<MaxPoolPlan>> max_pool_implementations();
+std::span<const Implementation<MaxPoolGradPlan>> max_pool_grad_implementations();
+std::span<const Implementation<ConvertWinnersPlan>> convert_winners_implementations();
+}  // namespace cuda
 
 }  // namespace bp

@@ -2,7 +2,8 @@
 // The scalar reference of max pooling. The gradient walks the windows in ascending order and adds each dy to its
 // winner's accumulator, plane by plane: the contract's sum, in the contract's order.
 #include "backends/cpu/loops.h"
-#include "ops/max_pool/winners.h"
+#include "ops/max_pool/max_pool.h"
+#include "ops/max_pool/search.h"
 
 #include <algorithm>
 #include <string>
@@ -15,25 +16,9 @@ namespace {
 Dims index5(std::int64_t n, std::int64_t c, const Spatial& s) { return {n, c, s[0], s[1], s[2]}; }
 WindowIndex window_index(const Dims& i) { return {i[0], i[1], {i[2], i[3], i[4]}}; }
 
-// Scan the existing taps in ascending order; replace when v > best, or v is NaN and best is not.
 template <class T>
-StoredWinner find_winner(const PoolGeometry& g, const Tensor& x, const T* data, const WindowIndex& w) {
-  StoredWinner winner;
-  T best{};
-  Spatial k;
-  for (k[0] = g.axes[0].first_tap(w.o[0]); k[0] < g.axes[0].end_tap(w.o[0]); ++k[0]) {
-    for (k[1] = g.axes[1].first_tap(w.o[1]); k[1] < g.axes[1].end_tap(w.o[1]); ++k[1]) {
-      for (k[2] = g.axes[2].first_tap(w.o[2]); k[2] < g.axes[2].end_tap(w.o[2]); ++k[2]) {
-        const T v = data[cpu::offset(x, index5(w.n, w.c, g.position(w.o, k)))];
-        const bool first = winner.state == StoredWinner::State::none;
-        if (first || widen(v) > widen(best) || (is_nan(v) && !is_nan(best))) {
-          winner = {StoredWinner::State::tap, k};
-          best = v;
-        }
-      }
-    }
-  }
-  return winner;
+StoredWinner search(const PoolGeometry& g, const Tensor& x, const T* data, const WindowIndex& w) {
+  return find_winner(g, data + cpu::offset(x, {w.n, w.c}), {x.strides[2], x.strides[3], x.strides[4]}, w.o);
 }
 
 // Counts the wrong winners of a run and speaks of the first.
@@ -76,7 +61,7 @@ void max_pool(const MaxPoolPlan& plan, const Bindings& bindings) {
     const auto each_winner = [&](auto&& store) {
       cpu::for_each_index(plan.y.shape(), [&](const Dims& i) {
         const WindowIndex w = window_index(i);
-        const StoredWinner winner = find_winner(g, plan.x, x, w);
+        const StoredWinner winner = search(g, plan.x, x, w);
         const bool found = winner.state == StoredWinner::State::tap;
         y[cpu::offset(plan.y, i)] =
             found ? x[cpu::offset(plan.x, index5(w.n, w.c, g.position(w.o, winner.tap)))] : lowest<T>();
@@ -133,7 +118,7 @@ void max_pool_grad(const MaxPoolGradPlan& plan, const Bindings& bindings) {
     };
     if (plan.winners.kind == WinnersKind::none) {
       const T* x = bindings.input<T>(0);
-      scatter([&](const WindowIndex& w) { return find_winner(g, plan.x, x, w); });
+      scatter([&](const WindowIndex& w) { return search(g, plan.x, x, w); });
       return;
     }
     visit(IndexTypes{}, plan.winners.tensor.dtype, [&]<class Index>() {

@@ -2,13 +2,22 @@
 // Stored winners: from their number to a tap of their window and back.
 #pragma once
 
-#include "ops/max_pool/max_pool.h"
+#include "ops/max_pool/geometry.h"
+
+#include <backpass/backpass.h>
 
 #include <cstdint>
 #include <limits>
 #include <type_traits>
 
 namespace bp {
+
+enum class WinnersKind : std::int32_t {
+  none = BP_WINNERS_NONE,
+  compact = BP_WINNERS_COMPACT,
+  flat = BP_WINNERS_FLAT,
+  plane = BP_WINNERS_PLANE
+};
 
 // A window: its plane and its output position.
 struct WindowIndex {

@@ -69,6 +69,7 @@ Description Resample::describe(const Plan& plan) {
 }
 
 std::span<const Implementation<ResamplePlan>> Resample::implementations(std::int32_t device_kind) {
+  if (device_kind == BP_DEVICE_CUDA) return cuda::resample_implementations();
   if (device_kind == BP_DEVICE_CPU) return kResampleCpu;
   return {};
 }
@@ -105,6 +106,7 @@ Description ResampleGrad::describe(const Plan& plan) {
 }
 
 std::span<const Implementation<ResampleGradPlan>> ResampleGrad::implementations(std::int32_t device_kind) {
+  if (device_kind == BP_DEVICE_CUDA) return cuda::resample_grad_implementations();
   if (device_kind == BP_DEVICE_CPU) return kResampleGradCpu;
   return {};
 }

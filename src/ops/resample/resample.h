@@ -87,4 +87,10 @@ std::unique_ptr<Kernel> make_resample_grad_packed(std::shared_ptr<const Resample
                                                   const Settings& settings);
 }  // namespace cpu
 
+namespace cuda {
+// Best first, the last takes everything; none in a build without CUDA.
+std::span<const Implementation<ResamplePlan>> resample_implementations();
+std::span<const Implementation<ResampleGradPlan>> resample_grad_implementations();
+}  // namespace cuda
+
 }  // namespace bp

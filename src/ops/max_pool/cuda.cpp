@@ -1,0 +1,188 @@
+// SPDX-License-Identifier: Apache-2.0
+// Max pooling on CUDA: the implementation lists and what each prepares.
+#include "ops/max_pool/cuda.h"
+
+#include "backends/cuda/kernel.h"
+#include "core/checked.h"
+#include "ops/max_pool/max_pool.h"
+
+#include <cstdlib>
+#include <limits>
+
+namespace bp::cuda {
+
+namespace {
+
+// ---- Plans as kernels take them ------------------------------------------------------------------------
+
+PoolStrides strides_of(const Tensor& tensor) {
+  const Dims& s = tensor.strides;
+  return {.n = s[0], .c = s[1], .spatial = {s[2], s[3], s[4]}};
+}
+
+PoolOrder order_of(const Tensor& tensor) {
+  PoolOrder order{.count = tensor.count()};
+  if (order.count == 0) return order;  // nothing is launched, and nothing is divided by 0
+  order.channels_last = tensor.sizes[1] > 1 && std::abs(tensor.strides[1]) < std::abs(tensor.strides[4]);
+  order.channels = Divisor<std::uint64_t>(tensor.sizes[1]);
+  for (int i = 0; i < 3; ++i) order.spatial[i] = Divisor<std::uint64_t>(tensor.sizes[2 + i]);
+  return order;
+}
+
+IndexTensor index_tensor(const Winners& winners) {
+  if (winners.kind == WinnersKind::none) return {};
+  const DType dtype = winners.tensor.dtype;
+  return {.kind = winners.kind,
+          .size = static_cast<int>(size_of(dtype)),
+          .is_signed = dtype == DType::i32 || dtype == DType::i64,
+          .strides = strides_of(winners.tensor)};
+}
+
+// ---- What a run found wrong ----------------------------------------------------------------------------
+
+// The flag of the contract: where the winners that are stored are wrong, and how many.
+void report(std::string_view op, std::string_view tensor, const PoolGeometry& g, int rank, const void* workspace,
+            cudaStream_t stream) {
+  WrongWinnersFound found{};
+  require(op, "check", cudaMemcpyAsync(&found, workspace, sizeof found, cudaMemcpyDeviceToHost, stream));
+  require(op, "check", cudaStreamSynchronize(stream));
+  if (found.count == 0) return;
+  auto number = static_cast<std::int64_t>(~found.first_inverted);
+  std::string at;
+  for (int i = 2; i >= 5 - rank; --i) {
+    at = fmt::format(", {}{}", number % g.axes[i].output, at);
+    number /= g.axes[i].output;
+  }
+  at = fmt::format("{}, {}{}", number / g.channels, number % g.channels, at);
+  if (found.count == 1) invalid("{}: {}: at [{}] is no tap of its window, expected a tap or none", op, tensor, at);
+  invalid("{}: {}: {} are no tap of their window, the first at [{}], expected a tap or none", op, tensor, found.count,
+          at);
+}
+
+void require_workspace(std::string_view op, const void* workspace) {
+  if (workspace == nullptr) invalid("{}: workspace: the pointer is null, expected that of the run", op);
+}
+
+// ---- max_pool ------------------------------------------------------------------------------------------
+
+class Search {
+ public:
+  explicit Search(const MaxPoolPlan& plan)
+      : dtype_(plan.x.dtype),
+        search_{.geometry = plan.geometry,
+                .order = order_of(plan.y),
+                .x = strides_of(plan.x),
+                .y = strides_of(plan.y),
+                .winners = index_tensor(plan.winners)} {}
+
+  cudaError_t launch(const Bindings& bindings, cudaStream_t stream) const {
+    return pool_search(dtype_, bindings.inputs[0], bindings.outputs[0], bindings.outputs[1], search_, stream);
+  }
+
+ private:
+  DType dtype_;
+  PoolSearch search_;
+};
+
+// ---- max_pool_grad -------------------------------------------------------------------------------------
+
+// Winners that are recomputed go through the workspace, in their compact form.
+class Gather {
+ public:
+  explicit Gather(const MaxPoolGradPlan& plan)
+      : dtype_(plan.dx.dtype),
+        rank_(plan.rank),
+        stored_(plan.winners.kind != WinnersKind::none),
+        gather_{.geometry = plan.geometry,
+                .order = order_of(plan.dx),
+                .windows = plan.dx.empty() ? PoolOrder{} : order_of(plan.dy),
+                .dy = strides_of(plan.dy),
+                .dx = strides_of(plan.dx),
+                .winners = index_tensor(stored_ ? plan.winners : recomputed(plan))},
+        search_{
+            .geometry = plan.geometry, .order = gather_.windows, .x = strides_of(plan.x), .winners = gather_.winners} {}
+
+  [[nodiscard]] std::size_t workspace_bytes() const {
+    if (stored_) return sizeof(WrongWinnersFound);
+    const Checked bytes = multiply(gather_.windows.count, gather_.winners.size);
+    return bytes ? static_cast<std::size_t>(*bytes) : std::numeric_limits<std::size_t>::max() / 2;
+  }
+
+  cudaError_t launch(const Bindings& bindings, cudaStream_t stream) const {
+    const void* dy = bindings.inputs[1];
+    void* dx = bindings.outputs[0];
+    if (stored_) {
+      auto* found = static_cast<WrongWinnersFound*>(bindings.workspace);
+      return pool_gather(dtype_, bindings.inputs[2], dy, dx, found, gather_, stream);
+    }
+    const cudaError_t status = pool_search(dtype_, bindings.inputs[0], nullptr, bindings.workspace, search_, stream);
+    if (status != cudaSuccess) return status;
+    return pool_gather(dtype_, bindings.workspace, dy, dx, nullptr, gather_, stream);
+  }
+
+  void check(const void* workspace, cudaStream_t stream) const {
+    if (!stored_) return;
+    require_workspace(MaxPoolGrad::kName, workspace);
+    report(MaxPoolGrad::kName, "winners", gather_.geometry, rank_, workspace, stream);
+  }
+
+ private:
+  static Winners recomputed(const MaxPoolGradPlan& plan) {
+    Winners winners{.kind = WinnersKind::compact, .tensor = plan.dy};
+    winners.tensor.dtype = compact_dtype(plan.geometry);
+    winners.tensor.strides = packed_strides(plan.dy.shape());
+    return winners;
+  }
+
+  DType dtype_;
+  int rank_;
+  bool stored_;
+  PoolGather gather_;
+  PoolSearch search_;
+};
+
+// ---- convert_winners -----------------------------------------------------------------------------------
+
+class Convert {
+ public:
+  explicit Convert(const ConvertWinnersPlan& plan)
+      : rank_(plan.rank),
+        convert_{.geometry = plan.geometry,
+                 .order = order_of(plan.to.tensor),
+                 .from = index_tensor(plan.from),
+                 .to = index_tensor(plan.to)} {}
+
+  [[nodiscard]] static std::size_t workspace_bytes() { return sizeof(WrongWinnersFound); }
+
+  cudaError_t launch(const Bindings& bindings, cudaStream_t stream) const {
+    return pool_convert(bindings.inputs[0], bindings.outputs[0], static_cast<WrongWinnersFound*>(bindings.workspace),
+                        convert_, stream);
+  }
+
+  void check(const void* workspace, cudaStream_t stream) const {
+    require_workspace(ConvertWinners::kName, workspace);
+    report(ConvertWinners::kName, "from", convert_.geometry, rank_, workspace, stream);
+  }
+
+ private:
+  int rank_;
+  PoolConvert convert_;
+};
+
+constexpr Implementation<MaxPoolPlan> kMaxPool[] = {
+    {"gather", accept_all<MaxPoolPlan>, make<MaxPool, Search>},
+};
+constexpr Implementation<MaxPoolGradPlan> kMaxPoolGrad[] = {
+    {"gather", accept_all<MaxPoolGradPlan>, make<MaxPoolGrad, Gather>},
+};
+constexpr Implementation<ConvertWinnersPlan> kConvertWinners[] = {
+    {"gather", accept_all<ConvertWinnersPlan>, make<ConvertWinners, Convert>},
+};
+
+}  // namespace
+
+std::span<const Implementation<MaxPoolPlan>> max_pool_implementations() { return kMaxPool; }
+std::span<const Implementation<MaxPoolGradPlan>> max_pool_grad_implementations() { return kMaxPoolGrad; }
+std::span<const Implementation<ConvertWinnersPlan>> convert_winners_implementations() { return kConvertWinners; }
+
+}  // namespace bp::cuda

@@ -1,0 +1,121 @@
+// SPDX-License-Identifier: Apache-2.0
+// Resample and its gradient on CUDA: the implementation lists and what each prepares.
+#include "ops/resample/cuda.h"
+
+#include "backends/cuda/kernel.h"
+#include "backends/cuda/memory.h"
+#include "ops/resample/resample.h"
+
+#include <algorithm>
+#include <cstdlib>
+#include <limits>
+#include <numeric>
+
+namespace bp::cuda {
+
+namespace {
+
+template <class Values>
+auto values_of(const Values& values) {
+  return std::span<const typename Values::value_type>(values);
+}
+
+// Both directions: a sum for each element of the output, from tables of its rows.
+class Gather {
+ public:
+  explicit Gather(const ResamplePlan& plan) : dtype_(plan.x.dtype) {
+    if (plan.y.empty()) return;
+    // Axes from last to first: the last is innermost.
+    order(plan.y, plan.x, plan.axes, [](const AxisTable& table) { return table.movement; });
+    for (int axis = 0; axis < plan.y.rank; ++axis) nest(axis);
+    moves_ = gather_.levels == 0;
+    gather_.block = std::numeric_limits<std::int64_t>::max();
+    upload(Resample::kName, plan.axes);
+  }
+  explicit Gather(const ResampleGradPlan& plan) : dtype_(plan.dx.dtype) {
+    if (plan.dx.empty()) return;
+    gather_.nothing_comes_in = plan.dy.empty();
+    // Axes from first to last: the first is innermost.
+    order(plan.dx, plan.dy, plan.axes,
+          [&](const AxisTable& table) { return table.left_alone || gather_.nothing_comes_in; });
+    for (int axis = plan.dx.rank - 1; axis >= 0; --axis) nest(axis);
+    gather_.block = kSumBlock;
+    upload(ResampleGrad::kName, plan.axes);
+  }
+
+  cudaError_t launch(const Bindings& bindings, cudaStream_t stream) const {
+    const auto run = moves_ ? resample_move : resample_sum;
+    return run(dtype_, bindings.inputs[0], bindings.outputs[0], gather_, stream);
+  }
+
+ private:
+  // The axes in the order of the output's memory, so that neighbouring threads write neighbouring elements.
+  template <class Moves>
+  void order(const Tensor& out, const Tensor& in, const std::array<AxisTable, kMaxRank>& tables, const Moves& moves) {
+    gather_.count = out.count();
+    gather_.rank = out.rank;
+    std::iota(axes_.begin(), axes_.end(), 0);
+    std::stable_sort(axes_.begin(), axes_.begin() + out.rank,
+                     [&](int a, int b) { return std::abs(out.strides[a]) < std::abs(out.strides[b]); });
+    for (int i = 0; i < out.rank; ++i) {
+      const int axis = axes_[i];
+      gather_.axes[i].size = Divisor<std::uint64_t>(out.sizes[axis]);
+      gather_.axes[i].out_stride = out.strides[axis];
+      gather_.axes[i].in_stride = in.strides[axis];
+      sums_[axis] = !moves(tables[axis]);
+    }
+  }
+
+  void nest(int axis) {
+    if (!sums_[axis]) return;
+    const auto place = static_cast<int>(std::find(axes_.begin(), axes_.end(), axis) - axes_.begin());
+    gather_.axes[place].level = gather_.levels;
+    gather_.axis_of_level[gather_.levels++] = place;
+  }
+
+  void upload(std::string_view op, const std::array<AxisTable, kMaxRank>& tables) {
+    struct Places {
+      std::size_t begin = 0, index = 0, weight = 0;
+    };
+    std::array<Places, kMaxRank> places{};
+    for (int i = 0; i < gather_.rank; ++i) {
+      const AxisTable& table = tables[axes_[i]];
+      if (table.left_alone) continue;
+      places[i].index = tables_.add(values_of(table.index));
+      if (!sums_[axes_[i]]) continue;
+      places[i].begin = tables_.add(values_of(table.begin));
+      places[i].weight = accumulates_in_f64(dtype_)
+                             ? tables_.add(values_of(table.weight))
+                             : tables_.add(values_of(std::vector<float>(table.weight.begin(), table.weight.end())));
+    }
+    tables_.upload(op);
+    for (int i = 0; i < gather_.rank; ++i) {
+      if (tables[axes_[i]].left_alone || gather_.nothing_comes_in) continue;
+      gather_.axes[i].index = tables_.at<std::int64_t>(places[i].index);
+      if (!sums_[axes_[i]]) continue;
+      gather_.axes[i].begin = tables_.at<std::int64_t>(places[i].begin);
+      gather_.axes[i].weight = tables_.at<std::byte>(places[i].weight);
+    }
+  }
+
+  DType dtype_;
+  bool moves_ = false;
+  std::array<int, kMaxRank> axes_{};   // of the tensors, in the kernel's order
+  std::array<bool, kMaxRank> sums_{};  // by axis of the tensors
+  ResampleGather gather_;
+  Tables tables_;
+};
+
+constexpr Implementation<ResamplePlan> kResample[] = {
+    {"gather", accept_all<ResamplePlan>, make<Resample, Gather>},
+};
+constexpr Implementation<ResampleGradPlan> kResampleGrad[] = {
+    {"gather", accept_all<ResampleGradPlan>, make<ResampleGrad, Gather>},
+};
+
+}  // namespace
+
+std::span<const Implementation<ResamplePlan>> resample_implementations() { return kResample; }
+std::span<const Implementation<ResampleGradPlan>> resample_grad_implementations() { return kResampleGrad; }
+
+}  // namespace bp::cuda
