@@ -2,6 +2,7 @@
 // The bench: verify, then time, against the floor and the peers, all in the same run.
 #pragma once
 
+#include "device.h"
 #include "problem.h"
 
 #include <cstdint>
@@ -87,6 +88,16 @@ struct Result {
 // Peers are timed in the sense that is judged.
 Result measure(const tools::Problem& problem, std::int32_t dtype, const Settings& settings, const Peers& peers);
 
+// A CUDA device and what it can be measured against: a copy within its memory, bytes read and written.
+struct DeviceLimits {
+  tools::DeviceFacts facts;
+  double copy_gb_per_s = 0;
+};
+DeviceLimits device_limits();
+// Cold, in buffers rotated past the device's cache.
+Result measure_on_device(const tools::Problem& problem, std::int32_t dtype, const Settings& settings,
+                         const DeviceLimits& limits);
+
 // The same problem on one thread and on those of the settings, in one race: a result of each. `small` is the same
 // question in a size for the oracle.
 struct OneAndAll {
@@ -160,6 +171,7 @@ struct Run {
   Machine machine;
   CopyLimits limits;
   std::string commit;
+  std::optional<DeviceLimits> device{};  // where a CUDA device was measured
 };
 std::string to_json(const Run& run, const std::vector<Result>& results);
 // The rows of the first type.

@@ -171,23 +171,42 @@ std::string limits_table(const Limits& limits) {
 
 // ---- JSON ------------------------------------------------------------------------------------------------
 
+namespace {
+
+std::string json_device(const std::optional<DeviceLimits>& device) {
+  if (!device) return "";
+  return fmt::format(R"(, "device": {}, "driver": {}, "device_memory": {}, "device_cache": {})",
+                     json_string(device->facts.name), json_string(device->facts.driver), device->facts.memory,
+                     device->facts.cache);
+}
+
+// What `fraction` is of: the copy within the device's memory, or the CPU's floor, beside which its copies are told.
+std::string json_limits(const Run& run) {
+  if (run.device) return fmt::format(R"({{"copy_gb_per_s": {:.2f}}})", run.device->copy_gb_per_s);
+  const CopyLimits& limits = run.limits;
+  return fmt::format(
+      R"({{"threads": {}, "copy_gb_per_s": {:.2f}, "copy_ordinary_stores_gb_per_s": {:.2f}, "copy_non_temporal_stores_gb_per_s": {:.2f}}})",
+      limits.threads, std::max(limits.ordinary_gb_per_s, limits.non_temporal_gb_per_s), limits.ordinary_gb_per_s,
+      limits.non_temporal_gb_per_s);
+}
+
+}  // namespace
+
 std::string to_json(const Run& run, const std::vector<Result>& results) {
   std::vector<std::string> rows;
   for (const Result& r : results) rows.push_back("    " + json_result(r));
   const Machine& m = run.machine;
-  const CopyLimits& limits = run.limits;
   return fmt::format(
       "{{\n"
-      R"(  "machine": {{"cpu": {}, "cores": {}, "last_level_cache": {}, "system": {}, "compiler": {}}},)"
+      R"(  "machine": {{"cpu": {}, "cores": {}, "last_level_cache": {}, "system": {}, "compiler": {}{}}},)"
       "\n"
       R"(  "commit": {},)"
       "\n"
-      R"(  "limits": {{"threads": {}, "copy_gb_per_s": {:.2f}, "copy_ordinary_stores_gb_per_s": {:.2f}, "copy_non_temporal_stores_gb_per_s": {:.2f}}},)"
+      R"(  "limits": {},)"
       "\n"
       "  \"results\": [\n{}\n  ]\n}}\n",
       json_string(m.cpu), m.cores, m.last_level_cache, json_string(m.system), json_string(m.compiler),
-      json_string(run.commit), limits.threads, std::max(limits.ordinary_gb_per_s, limits.non_temporal_gb_per_s),
-      limits.ordinary_gb_per_s, limits.non_temporal_gb_per_s, fmt::join(rows, ",\n"));
+      json_device(run.device), json_string(run.commit), json_limits(run), fmt::join(rows, ",\n"));
 }
 
 }  // namespace bench

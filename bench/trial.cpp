@@ -20,7 +20,11 @@ Operator::Operator(const tools::Problem& problem, const tools::Tensors& specs, c
   op_ = std::move(created.op);
   std::size_t bytes = 0;
   bp_operator_workspace_size(op_.get(), &bytes);
-  workspace_.resize(bytes / sizeof(std::max_align_t) + 1);
+  if (options.device.kind == BP_DEVICE_CUDA) {
+    device_workspace_.emplace(bytes);
+  } else {
+    workspace_.resize(bytes / sizeof(std::max_align_t) + 1);
+  }
 }
 
 std::uint64_t Operator::bytes() const {
@@ -29,8 +33,9 @@ std::uint64_t Operator::bytes() const {
   return moved;
 }
 
-void Operator::run(const std::vector<const void*>& in, const std::vector<void*>& out) {
-  if (bp_operator_run(op_.get(), in.data(), in.size(), out.data(), out.size(), workspace_.data(), nullptr) != BP_OK) {
+void Operator::run(const std::vector<const void*>& in, const std::vector<void*>& out, void* stream) {
+  void* workspace = device_workspace_ ? static_cast<void*>(device_workspace_->data()) : workspace_.data();
+  if (bp_operator_run(op_.get(), in.data(), in.size(), out.data(), out.size(), workspace, stream) != BP_OK) {
     throw tools::UsageError(bp_last_error());
   }
 }
@@ -95,7 +100,9 @@ tools::Problem shrunk(tools::Problem p) {
 std::string verify(const tools::Problem& problem, const tools::Problem& small, std::int32_t dtype, Operator& op,
                    const tools::Tensors& specs, const BufferSet& set, const Settings& settings) try {
   const Operator small_op(small, tools::tensors(small, dtype), settings.create);
-  if (std::string wrong = tools::check_problem(small, dtype, small_op.get()); !wrong.empty()) return wrong;
+  if (std::string wrong = tools::check_problem(small, dtype, small_op.get(), settings.create.device.kind);
+      !wrong.empty())
+    return wrong;
   op.run(set);
   if (op.is_reference()) return {};
 
@@ -117,20 +124,14 @@ std::string verify(const tools::Problem& problem, const tools::Problem& small, s
 
 // ---- Timing ----------------------------------------------------------------------------------------------
 
-namespace {
-
-// The bytes of x that a slice of it must fetch: whole cache lines, in the rows that it has.
-std::size_t fetched_bytes(const tools::Problem& p, std::size_t element) {
-  constexpr std::int64_t kLine = 64;
+std::size_t fetched_bytes(const tools::Problem& slice, std::size_t element, std::int64_t line) {
   const auto size = static_cast<std::int64_t>(element);
-  const std::int64_t n = p.y_shape.back();
-  const std::int64_t span = ((n - 1) * std::abs(p.strides.back()) + 1) * size;
-  std::int64_t bytes = std::min(span, n * kLine);
-  for (std::size_t axis = 0; axis + 1 < p.y_shape.size(); ++axis) bytes *= p.y_shape[axis];
+  const std::int64_t n = slice.y_shape.back();
+  const std::int64_t span = ((n - 1) * std::abs(slice.strides.back()) + 1) * size;
+  std::int64_t bytes = std::min(span, n * line);
+  for (std::size_t axis = 0; axis + 1 < slice.y_shape.size(); ++axis) bytes *= slice.y_shape[axis];
   return static_cast<std::size_t>(bytes);
 }
-
-}  // namespace
 
 void Contest::enter(std::vector<Racer>& racers, const std::vector<BufferSet>& sets) {
   racers.emplace_back(calls_here(sets.size(), [&](std::size_t set) { op_.run(sets[set]); }));
@@ -153,7 +154,8 @@ void Contest::move(const BufferSet& set, Stores stores) {
   for (const Memory& memory : set.inputs) in_.emplace_back(memory.bytes());
   for (const Memory& memory : set.outputs) out_.emplace_back(memory.bytes());
   if (problem_.kind == BP_SLICE) {
-    const std::size_t fetched = fetched_bytes(problem_, tools::dtype_size(specs_.inputs[0].dtype));
+    constexpr std::int64_t kLine = 64;
+    const std::size_t fetched = fetched_bytes(problem_, tools::dtype_size(specs_.inputs[0].dtype), kLine);
     in_[0] = in_[0].first(std::min(in_[0].size(), fetched));
   }
   floor_.move(in_, out_, stores);

@@ -4,18 +4,21 @@
 #pragma once
 
 #include "buffers.h"
+#include "device.h"
 #include "floor.h"
 #include "harness.h"
 #include "race.h"
 
 #include <cstddef>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
 namespace bench {
 
-// An operator and the workspace it runs in. Where it cannot be had, or its run fails: UsageError.
+// An operator and the workspace it runs in, which is on its device. Where it cannot be had, or its run fails:
+// UsageError.
 class Operator {
  public:
   Operator(const tools::Problem& problem, const tools::Tensors& specs, const tools::CreateOptions& options);
@@ -26,12 +29,13 @@ class Operator {
   [[nodiscard]] std::uint64_t bytes() const;
   [[nodiscard]] const bp_operator* get() const { return op_.get(); }
 
-  void run(const std::vector<const void*>& in, const std::vector<void*>& out);
+  void run(const std::vector<const void*>& in, const std::vector<void*>& out, void* stream = nullptr);
   void run(const BufferSet& set) { run(set.in, set.out); }
 
  private:
   tools::OperatorPtr op_;
   std::vector<std::max_align_t> workspace_;
+  std::optional<tools::DeviceMemory> device_workspace_;
 };
 
 // All tensors of a problem, as often as it is needed, with the same inputs.
@@ -69,6 +73,9 @@ tools::Problem shrunk(tools::Problem p);
 // judge. Leaves the operator's result in the set.
 std::string verify(const tools::Problem& problem, const tools::Problem& small, std::int32_t dtype, Operator& op,
                    const tools::Tensors& specs, const BufferSet& set, const Settings& settings);
+
+// The bytes of x that a slice of it must fetch: whole lines of the memory, in the rows that it has.
+std::size_t fetched_bytes(const tools::Problem& slice, std::size_t element, std::int64_t line);
 
 // An operator's entry in a race: itself, and the floor with both kinds of stores.
 class Contest {

@@ -14,6 +14,8 @@ target_compile_options(backpass_flags INTERFACE
   $<$<COMPILE_LANGUAGE:CUDA>:-Xcompiler=-Wall,-Wextra,-Wshadow>)
 # The index arithmetic and the conversions are constexpr: so kernels call what the CPU calls.
 target_compile_options(backpass_flags INTERFACE $<$<COMPILE_LANGUAGE:CUDA>:--expt-relaxed-constexpr>)
+# CMake 3.25 does not know how to ask every nvcc for this.
+target_compile_options(backpass_flags INTERFACE $<$<COMPILE_LANGUAGE:CUDA>:-std=c++20>)
 # GCC 12 sees overlapping copies in std::string where there are none (GCC bug 105651).
 if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND CMAKE_CXX_COMPILER_VERSION VERSION_LESS 13)
   target_compile_options(backpass_flags INTERFACE $<$<COMPILE_LANGUAGE:CXX>:-Wno-restrict>)

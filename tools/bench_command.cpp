@@ -61,7 +61,7 @@ std::vector<Problem> selected(const BenchArguments& a) {
   const std::string of_operator = kind ? fmt::format(" of {}", operator_name(*kind)) : "";
   std::vector<Problem> problems;
   if (names.empty()) {
-    const std::string group = a.group.value_or("cpu");
+    const std::string group = a.group.value_or(std::string(device_name(a.device.device)));
     for (const bench::Workload& w : bench::workloads()) {
       if ((group == "all" || w.group == group) && (!kind || w.problem.kind == *kind)) problems.push_back(w.problem);
     }
@@ -123,7 +123,8 @@ void write_file(const std::string& path, const std::string& text) {
 // Measures on a device that has the type, and tells how far it is.
 class Bench {
  public:
-  Bench(const BenchArguments& a, const bench::Peers& peers) : peers_(peers) {
+  Bench(const BenchArguments& a, const bench::Peers& peers, const std::optional<bench::DeviceLimits>& device)
+      : peers_(peers), device_(device) {
     settings_.create = a.device.create_options();
     settings_.seconds = a.seconds;
     settings_.dtypes.clear();
@@ -143,6 +144,7 @@ class Bench {
 
   const bench::Result& measure(const Problem& problem, std::int32_t dtype) {
     tell(problem, dtype);
+    if (device_) return keep(bench::measure_on_device(problem, dtype, settings_, *device_));
     return keep(bench::measure(problem, dtype, settings_, peers_));
   }
   bench::OneAndAll measure_threads(const Problem& problem, const Problem& small) {
@@ -168,6 +170,7 @@ class Bench {
   }
 
   const bench::Peers& peers_;
+  const std::optional<bench::DeviceLimits>& device_;  // where the operators run, unless on the CPU
   bench::Settings settings_;
   std::vector<bench::Result> results_;
   bool terminal_ = ::isatty(STDERR_FILENO) != 0;
@@ -235,6 +238,8 @@ void require_sensible(const BenchArguments& a) {
         "--sizes, --calls, --planes, --strides, --limits: have their own problems, expected one of them and no name, "
         "--group, --dtype or --layout beside it");
   }
+  if (a.device.device == BP_DEVICE_CUDA && table != Table::workloads)
+    throw UsageError("--sizes, --calls, --planes, --strides, --limits: are for the CPU, expected --device cpu");
   if (a.group && !a.words.empty() && !(a.words.size() == 1 && operator_kind(a.words.front())))
     throw UsageError("--group: chooses where no names do, expected one of the two");
   if (a.layout && *a.layout != "nchw" && *a.layout != "nhwc" && *a.layout != "both")
@@ -250,6 +255,19 @@ void require_sensible(const BenchArguments& a) {
   if (!a.json.empty() && a.json == a.plot) throw UsageError(fmt::format("{}: is named for two outputs", a.json));
 }
 
+void print_machine(const bench::Run& run, const bench::Peers& peers) {
+  if (run.device) {
+    fmt::print("{}, {}, cache {} MiB; copies {:.0f} GB/s within its memory\n\n", run.device->facts.name,
+               run.device->facts.driver, run.device->facts.cache >> 20, run.device->copy_gb_per_s);
+  } else {
+    fmt::print(
+        "{}, {} cores, last-level cache {} MiB; {} threads copy {:.1f} GB/s with ordinary stores, {:.1f} with "
+        "non-temporal ones\n{}\n\n",
+        run.machine.cpu, run.machine.cores, run.machine.last_level_cache >> 20, run.limits.threads,
+        run.limits.ordinary_gb_per_s, run.limits.non_temporal_gb_per_s, peers.summary());
+  }
+}
+
 int run_bench(const BenchArguments& a) {
   const Table table = a.table();
   require_sensible(a);
@@ -257,18 +275,19 @@ int run_bench(const BenchArguments& a) {
   require_writable(a.plot);
   std::vector<Problem> problems;
   if (table == Table::workloads) problems = in_layouts(selected(a), a.layout.value_or("both"));
-  const bool with_peers = !a.no_peers && (table == Table::workloads || table == Table::calls);
+  const bool on_device = a.device.device == BP_DEVICE_CUDA;
+  const bool with_peers = !on_device && !a.no_peers && (table == Table::workloads || table == Table::calls);
   const int threads = bench::Settings{.create = a.device.create_options()}.threads();
   const bench::Peers peers = with_peers ? bench::Peers(threads) : bench::Peers();
-  Bench bench(a, peers);
+  if (on_device && bp_device_count(BP_DEVICE_CUDA) == 0) throw UsageError("device: no CUDA device can be used");
+  std::optional<bench::DeviceLimits> device;
+  if (on_device) device = bench::device_limits();
+  Bench bench(a, peers, device);
   if (table == Table::workloads) require_some(problems, bench);
   const char* commit = std::getenv("BACKPASS_COMMIT");
-  const bench::Run run{bench::machine(), bench::copy_limits(threads), commit == nullptr ? "unknown" : commit};
-  fmt::print(
-      "{}, {} cores, last-level cache {} MiB; {} threads copy {:.1f} GB/s with ordinary stores, {:.1f} with "
-      "non-temporal ones\n{}\n\n",
-      run.machine.cpu, run.machine.cores, run.machine.last_level_cache >> 20, threads, run.limits.ordinary_gb_per_s,
-      run.limits.non_temporal_gb_per_s, peers.summary());
+  const bench::Run run{bench::machine(), on_device ? bench::CopyLimits{} : bench::copy_limits(threads),
+                       commit == nullptr ? "unknown" : commit, device};
+  print_machine(run, peers);
   std::fflush(stdout);
 
   constexpr std::uint64_t kKiB = 1 << 10, kMiB = 1 << 20;
@@ -308,7 +327,7 @@ void add_bench(CLI::App& app, Command& chosen) {
   const auto a = std::make_shared<BenchArguments>();
   command->add_option("what", a->words, "an operator, and names of workloads or problems (default: the group)")
       ->type_name("[OP] [NAME]");
-  command->add_option("--group", a->group, "which workloads: cpu, cuda, network or all (default cpu)")
+  command->add_option("--group", a->group, "which workloads: cpu, cuda, network or all (default: the device's)")
       ->type_name("NAME");
   command->add_option("--dtype", a->dtypes, "data types (default f32)")->type_name("T,T,...");
   command->add_option("--layout", a->layout, "memory order where there are channels (default both)")

@@ -24,6 +24,7 @@ class Buffer {
   void store(const Dense& values);
   [[nodiscard]] Dense load() const;
   [[nodiscard]] bool gaps_are_intact() const;
+  [[nodiscard]] std::span<std::byte> bytes() const { return bytes_; }  // of the view, its gaps included
   [[nodiscard]] std::vector<std::byte> snapshot() const { return {bytes_.begin(), bytes_.end()}; }
 
  private:

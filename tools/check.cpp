@@ -2,9 +2,11 @@
 #include "check.h"
 
 #include "buffer.h"
+#include "device.h"
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <memory>
 #include <random>
 
@@ -133,11 +135,77 @@ std::vector<Dense> loaded(const std::vector<TensorSpec>& specs, const std::vecto
   return result;
 }
 
+// A buffer's bytes on the device. As on the host the view lies hard against one end of an allocation, as far from an
+// alignment; beyond its other end known bytes follow.
+class Mirror {
+ public:
+  Mirror(const Buffer& buffer, Buffer::Against side)
+      : buffer_(buffer),
+        before_(side == Buffer::Against::back ? kZone + misalignment(buffer) : 0),
+        image_(before_ + buffer.bytes().size() + (side == Buffer::Against::front ? kZone : 0), kZoneByte),
+        memory_(image_.size()) {
+    std::ranges::copy(buffer.bytes(), image_.begin() + static_cast<std::ptrdiff_t>(before_));
+    memory_.write(image_);
+  }
+
+  [[nodiscard]] void* data() const {
+    return memory_.data() + before_ + (static_cast<std::byte*>(buffer_.data()) - buffer_.bytes().data());
+  }
+
+  // The bytes back on the host; false where others were written.
+  bool take_back() {
+    memory_.read(image_);
+    const auto view = std::span(image_).subspan(before_, buffer_.bytes().size());
+    std::ranges::copy(view, buffer_.bytes().begin());
+    std::ranges::fill(view, kZoneByte);
+    return std::ranges::all_of(image_, [](std::byte b) { return b == kZoneByte; });
+  }
+
+ private:
+  static constexpr std::size_t kZone = 256;  // what the device aligns to, at least
+  static constexpr std::byte kZoneByte{0x5a};
+  static std::size_t misalignment(const Buffer& buffer) {
+    return reinterpret_cast<std::uintptr_t>(buffer.bytes().data()) % kZone;
+  }
+
+  const Buffer& buffer_;
+  std::size_t before_;
+  std::vector<std::byte> image_;
+  DeviceMemory memory_;
+};
+
+// The tensors where an operator can reach them: in their buffers, or on the device.
+class Places {
+ public:
+  Places(const Buffers& buffers, Buffer::Against side, std::int32_t device_kind) : buffers_(buffers) {
+    for (const auto& buffer : buffers) {
+      const bool moves = device_kind == BP_DEVICE_CUDA && !buffer->bytes().empty();
+      mirrors_.push_back(moves ? std::make_unique<Mirror>(*buffer, side) : nullptr);
+    }
+  }
+
+  [[nodiscard]] std::vector<void*> data() const {
+    std::vector<void*> pointers;
+    for (std::size_t i = 0; i < buffers_.size(); ++i)
+      pointers.push_back(mirrors_[i] ? mirrors_[i]->data() : buffers_[i]->data());
+    return pointers;
+  }
+  bool take_back() {
+    return std::ranges::all_of(mirrors_, [](auto& mirror) { return !mirror || mirror->take_back(); });
+  }
+
+ private:
+  const Buffers& buffers_;
+  std::vector<std::unique_ptr<Mirror>> mirrors_;
+};
+
 class Trial {
  public:
-  Trial(const bp_operator* op, const Tensors& tensors, Buffer::Against side, std::byte gap,
+  Trial(const bp_operator* op, std::int32_t device_kind, const Tensors& tensors, Buffer::Against side, std::byte gap,
         const std::vector<Dense>& values)
       : op_(op),
+        device_kind_(device_kind),
+        side_(side),
         tensors_(tensors),
         inputs_(make_buffers(tensors.inputs, side, gap)),
         outputs_(make_buffers(tensors.outputs, side, ~gap)) {
@@ -146,26 +214,9 @@ class Trial {
 
   // Runs and compares; `aliased` binds output 0 to the memory of that input.
   std::string run(const Expected& expected, std::optional<std::size_t> aliased) {
-    std::vector<const void*> in;
-    std::vector<void*> out;
-    for (const auto& buffer : inputs_) in.push_back(buffer->data());
-    for (const auto& buffer : outputs_) out.push_back(buffer->data());
-    if (aliased) out[0] = inputs_[*aliased]->data();
     std::vector<std::vector<std::byte>> before;
     for (const auto& buffer : inputs_) before.push_back(buffer->snapshot());
-
-    std::size_t workspace_bytes = 0;
-    if (bp_operator_workspace_size(op_, &workspace_bytes) != BP_OK) return bp_last_error();
-    const TensorSpec workspace_spec{
-        "workspace", BP_U8, {static_cast<std::int64_t>((workspace_bytes + 15) / 16 * 16)}, {1}, false};
-    const Buffer workspace(workspace_spec, Buffer::Against::back, std::byte{0xee});
-    const bp_status status =
-        bp_operator_run(op_, in.data(), in.size(), out.data(), out.size(), workspace.data(), nullptr);
-    const bp_status wanted = expected.wrong_winners ? BP_INVALID_ARGUMENT : BP_OK;
-    if (status != wanted) {
-      return fmt::format("run returned {}, expected {}{}{}", bp_status_name(status), bp_status_name(wanted),
-                         status == BP_OK ? "" : ": ", status == BP_OK ? "" : bp_last_error());
-    }
+    if (std::string wrong = launch(expected, aliased); !wrong.empty()) return wrong;
     for (std::size_t i = 0; i < outputs_.size(); ++i) {
       if (tensors_.outputs[i].absent) continue;
       const Buffer& memory = aliased && i == 0 ? *inputs_[*aliased] : *outputs_[i];
@@ -182,7 +233,43 @@ class Trial {
   }
 
  private:
+  std::string launch(const Expected& expected, std::optional<std::size_t> aliased) {
+    std::size_t workspace_bytes = 0;
+    if (bp_operator_workspace_size(op_, &workspace_bytes) != BP_OK) return bp_last_error();
+    const TensorSpec workspace_spec{
+        "workspace", BP_U8, {static_cast<std::int64_t>((workspace_bytes + 15) / 16 * 16)}, {1}, false};
+    const Buffers workspace_buffers = make_buffers({workspace_spec}, Buffer::Against::back, std::byte{0xee});
+
+    Places inputs(inputs_, side_, device_kind_), outputs(outputs_, side_, device_kind_);
+    Places workspaces(workspace_buffers, Buffer::Against::back, device_kind_);
+    const std::vector<void*> in_data = inputs.data();
+    const std::vector<const void*> in(in_data.begin(), in_data.end());
+    std::vector<void*> out = outputs.data();
+    if (aliased) out[0] = in_data[*aliased];
+    void* workspace = workspaces.data().front();
+    const bool on_device = device_kind_ == BP_DEVICE_CUDA;
+    // Half of the trials on a stream of their own.
+    std::optional<DeviceStream> own;
+    if (on_device && side_ == Buffer::Against::back) own.emplace();
+    void* stream = own ? own->handle() : nullptr;
+
+    bp_status status = bp_operator_run(op_, in.data(), in.size(), out.data(), out.size(), workspace, stream);
+    // A device's run only launches; what it found is asked for.
+    if (on_device && status == BP_OK) status = bp_operator_check(op_, workspace, stream);
+    const bp_status wanted = expected.wrong_winners ? BP_INVALID_ARGUMENT : BP_OK;
+    if (status != wanted) {
+      return fmt::format("run returned {}, expected {}{}{}", bp_status_name(status), bp_status_name(wanted),
+                         status == BP_OK ? "" : ": ", status == BP_OK ? "" : bp_last_error());
+    }
+    if (!inputs.take_back()) return "wrote outside of an input";
+    if (!outputs.take_back()) return "wrote outside of an output";
+    if (!workspaces.take_back()) return "wrote outside of the workspace";
+    return {};
+  }
+
   const bp_operator* op_;
+  std::int32_t device_kind_;
+  Buffer::Against side_;
   const Tensors& tensors_;
   Buffers inputs_;
   Buffers outputs_;
@@ -240,25 +327,25 @@ void require_judge(const Problem& problem, std::string_view implementation) {
       elements, kMostForOracle));
 }
 
-std::string ProblemCheck::run(const bp_operator* op) const {
-  Trial front(op, specs_, Buffer::Against::front, std::byte{0xa5}, values_);
+std::string ProblemCheck::run(const bp_operator* op, std::int32_t device_kind) const {
+  Trial front(op, device_kind, specs_, Buffer::Against::front, std::byte{0xa5}, values_);
   if (std::string wrong = front.run(expected_, std::nullopt); !wrong.empty()) return wrong;
 
   // Once more with other bytes around and before: what lies there must not matter, and twice is the same.
-  Trial back(op, specs_, Buffer::Against::back, std::byte{0x00}, values_);
+  Trial back(op, device_kind, specs_, Buffer::Against::back, std::byte{0x00}, values_);
   if (const std::string wrong = back.run(expected_, std::nullopt); !wrong.empty()) return wrong + " (second run)";
 
   if (!is_elementwise(kind_)) return {};
   for (std::size_t i = 0; i < specs_.inputs.size(); ++i) {
     if (!same_view(specs_.inputs[i], specs_.outputs[0])) continue;
-    Trial in_place(op, specs_, Buffer::Against::back, std::byte{0x3c}, values_);
+    Trial in_place(op, device_kind, specs_, Buffer::Against::back, std::byte{0x3c}, values_);
     if (const std::string wrong = in_place.run(expected_, i); !wrong.empty()) return wrong + " (in place)";
   }
   return {};
 }
 
-std::string check_problem(const Problem& problem, std::int32_t dtype, const bp_operator* op) {
-  return ProblemCheck(problem, dtype).run(op);
+std::string check_problem(const Problem& problem, std::int32_t dtype, const bp_operator* op, std::int32_t device_kind) {
+  return ProblemCheck(problem, dtype).run(op, device_kind);
 }
 
 std::vector<std::int32_t> dtypes_of(const Problem& problem, std::int32_t device_kind) {

@@ -14,8 +14,8 @@ namespace tools {
 class ProblemCheck {
  public:
   ProblemCheck(const Problem& problem, std::int32_t dtype);
-  // Runs an operator created for this problem; empty when all is well, else what is wrong.
-  [[nodiscard]] std::string run(const bp_operator* op) const;
+  // Runs an operator created for this problem on a kind of device; empty when all is well, else what is wrong.
+  [[nodiscard]] std::string run(const bp_operator* op, std::int32_t device_kind) const;
 
  private:
   std::int32_t kind_;
@@ -26,7 +26,8 @@ class ProblemCheck {
 };
 
 // The same for one operator.
-std::string check_problem(const Problem& problem, std::int32_t dtype, const bp_operator* op);
+std::string check_problem(const Problem& problem, std::int32_t dtype, const bp_operator* op,
+                          std::int32_t device_kind = BP_DEVICE_CPU);
 
 // Refuses a problem so large that the reference would be compared with itself.
 void require_judge(const Problem& problem, std::string_view implementation);

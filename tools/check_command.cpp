@@ -48,6 +48,7 @@ std::string repeating_line(const Problem& problem, std::int32_t dtype, const Cre
   }
   line += "backpass check " + problem.text;
   if (problem.dtypes.empty()) line += fmt::format(" --dtype {}", dtype_name(dtype));
+  if (options.device.kind == BP_DEVICE_CUDA) line += " --device cuda";
   if (options.threads > 0) line += fmt::format(" --threads {}", options.threads);
   return line;
 }
@@ -170,7 +171,7 @@ void check_operator(const ProblemCheck& check, const Problem& problem, std::int3
   }
   if (wrong.empty()) {
     const CrashLine line(problem, dtype, options);
-    wrong = check.run(created.op.get());
+    wrong = check.run(created.op.get(), options.device.kind);
   }
   wrong.empty() ? report.passed(problem, options.implementation) : report.failed(problem, dtype, options, wrong);
 }

@@ -2,6 +2,7 @@
 // `backpass run OP ...`: an operator on .npy files. Nothing is written unless all went well.
 #include "buffer.h"
 #include "commands.h"
+#include "device.h"
 #include "device_options.h"
 #include "npy.h"
 #include "options.h"
@@ -12,6 +13,7 @@
 #include <cstdlib>
 #include <memory>
 #include <optional>
+#include <span>
 
 namespace tools {
 
@@ -115,6 +117,46 @@ std::size_t packed_bytes(const TensorSpec& spec) {
   return static_cast<std::size_t>(element_count(spec.sizes)) * dtype_size(spec.dtype);
 }
 
+using Inputs = std::vector<std::span<const std::byte>>;
+using Outputs = std::vector<std::span<std::byte>>;
+
+void call(const bp_operator* op, const std::vector<const void*>& in, const std::vector<void*>& out, void* workspace) {
+  if (bp_operator_run(op, in.data(), in.size(), out.data(), out.size(), workspace, nullptr) != BP_OK ||
+      bp_operator_check(op, workspace, nullptr) != BP_OK) {
+    throw UsageError(bp_last_error());
+  }
+}
+
+std::size_t workspace_bytes(const bp_operator* op) {
+  std::size_t bytes = 0;
+  bp_operator_workspace_size(op, &bytes);
+  return bytes;
+}
+
+void run_here(const bp_operator* op, const Inputs& inputs, const Outputs& outputs) {
+  std::vector<const void*> in;
+  std::vector<void*> out;
+  for (const auto& bytes : inputs) in.push_back(bytes.data());
+  for (const auto& bytes : outputs) out.push_back(bytes.data());
+  call(op, in, out, allocate("workspace", workspace_bytes(op)).get());
+}
+
+// On copies in the device's memory.
+void run_on_device(const bp_operator* op, const Inputs& inputs, const Outputs& outputs) {
+  std::vector<DeviceMemory> in_memory, out_memory;
+  std::vector<const void*> in;
+  std::vector<void*> out;
+  for (const auto& bytes : inputs) {
+    in.push_back(in_memory.emplace_back(bytes.size()).data());
+    if (!bytes.empty()) in_memory.back().write(bytes);
+  }
+  for (const auto& bytes : outputs) out.push_back(out_memory.emplace_back(bytes.size()).data());
+  call(op, in, out, DeviceMemory(workspace_bytes(op)).data());
+  for (std::size_t i = 0; i < outputs.size(); ++i) {
+    if (!outputs[i].empty()) out_memory[i].read(outputs[i]);
+  }
+}
+
 // Inputs are what the files hold, whatever the problem would make of them: the library says what does not fit.
 Tensors bound_tensors(const Problem& p, const Files& files) {
   const std::optional<NpyArray>& values = files.x ? files.x : files.dy;
@@ -164,23 +206,19 @@ int run(RunArguments& a) {
   const CreateResult created = try_create(p, bound, a.device.create_options());
   if (!created.op) throw UsageError(created.error);
 
-  std::vector<const void*> inputs;
+  std::vector<std::span<const std::byte>> inputs;
   for (const TensorSpec& spec : bound.inputs) {
-    inputs.push_back(spec.absent ? nullptr : files.of(spec.name)->data.data());
+    inputs.push_back(spec.absent ? std::span<const std::byte>()
+                                 : std::span<const std::byte>(files.of(spec.name)->data));
   }
   std::vector<Memory> memory;
-  std::vector<void*> outputs;
+  std::vector<std::span<std::byte>> outputs;
   for (const TensorSpec& spec : bound.outputs) {
     memory.push_back(spec.absent ? nullptr : allocate(spec.name, packed_bytes(spec)));
-    outputs.push_back(memory.back().get());
+    outputs.emplace_back(memory.back().get(), spec.absent ? 0 : packed_bytes(spec));
   }
-  std::size_t workspace_bytes = 0;
-  bp_operator_workspace_size(created.op.get(), &workspace_bytes);
-  const Memory workspace = allocate("workspace", workspace_bytes);
-  if (bp_operator_run(created.op.get(), inputs.data(), inputs.size(), outputs.data(), outputs.size(), workspace.get(),
-                      nullptr) != BP_OK) {
-    throw UsageError(bp_last_error());
-  }
+  a.device.device == BP_DEVICE_CUDA ? run_on_device(created.op.get(), inputs, outputs)
+                                    : run_here(created.op.get(), inputs, outputs);
 
   const bool as_void = (files.x && files.x->void_type) || (files.dy && files.dy->void_type);
   const std::string* paths[] = {&a.out, &a.winners_out};
