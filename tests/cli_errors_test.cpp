@@ -210,7 +210,10 @@ TEST_F(CliErrorsTest, CudaIsRefusedWhereThereIsNone) {
   refuse("explain relu --x-shape 3 --device cuda", "CUDA");
   refuse("check --device cuda", "device");
   refuse("check relu --x-shape 3 --device cuda", "device");
-  refuse("check --device cuda relu", "device: this build has no implementation of relu for cuda");
+  const bool built = bp_implementation_name(BP_RELU, BP_DEVICE_CUDA, 0) != nullptr;
+  refuse("check --device cuda relu",
+         built ? "no CUDA device can be used" : "device: this build has no implementation of relu for cuda");
+  refuse("bench --device cuda", "device: no CUDA device can be used");
 }
 
 TEST_F(CliErrorsTest, ParametersThatTheOperatorForbidsAreRefused) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The CPU engine's parts: loop nests over several views, and the team of threads.
-#include "core/nest.h"
 #include "backends/cpu/parallel.h"
+#include "core/nest.h"
 
 #include <gtest/gtest.h>
 
@@ -14,10 +14,10 @@
 
 namespace {
 
-using bp::Tensor;
 using bp::for_each_run;
 using bp::make_nest;
 using bp::Nest;
+using bp::Tensor;
 using bp::cpu::Team;
 using Ints = std::vector<std::int64_t>;
 

@@ -47,8 +47,20 @@ TEST(CreateCall, DevicesThatAreNotThereAreRefused) {
       c.device = {BP_DEVICE_CPU, ordinal};
       expect_invalid(c, "device: ordinal is " + str(ordinal) + ", expected 0 (there is one cpu)");
     }
+  }
+}
+
+TEST(CreateCall, CudaIsRefusedWhereThereIsNone) {
+  if (bp_device_count(BP_DEVICE_CUDA) > 0) GTEST_SKIP() << "this machine has a CUDA device";
+  const bool built = bp_implementation_name(BP_RELU, BP_DEVICE_CUDA, 0) != nullptr;
+  const std::string sentence =
+      built ? "device: no CUDA device can be used: " : "device: this build of backpass has no CUDA backend";
+  for (Call c : all_valid()) {
     c.device = {BP_DEVICE_CUDA, 0};
-    expect_unsupported(c, "device: this build of backpass has no CUDA backend");
+    const Outcome outcome = create(c);
+    EXPECT_EQ(outcome.status, BP_UNSUPPORTED);
+    EXPECT_TRUE(outcome.error.starts_with(sentence)) << outcome.error;
+    EXPECT_FALSE(outcome.has_handle);
   }
 }
 
