@@ -59,8 +59,8 @@ std::uint64_t moved_bytes(const tools::Problem& problem, const tools::Tensors& s
   return fetched_bytes(problem, tools::dtype_size(specs.inputs[0].dtype), kSector) + set.outputs[0].size();
 }
 
-// Calls are timed many at a time: what a launch costs the host is hidden behind the one before it.
-constexpr int kCallsOfTurn = 10;
+// Short calls are timed many at a time: what a launch costs the host is hidden behind the one before it.
+constexpr int kShortCalls = 10;
 
 Racer on_device(const tools::DeviceStream& stream, std::size_t sets, std::function<void(std::size_t)> call) {
   return Racer([&stream, sets, call = std::move(call)](const Turn& turn) {
@@ -68,8 +68,9 @@ Racer on_device(const tools::DeviceStream& stream, std::size_t sets, std::functi
     const auto calls = [&](int count) {
       for (int i = 0; i < count; ++i) call(set++ % sets);
     };
+    const int times = turn.untimed > 0 ? kShortCalls : 1;  // a long call is not prepared for
     calls(turn.untimed);
-    return stream.time([&] { calls(turn.timed * kCallsOfTurn); }) / kCallsOfTurn;
+    return stream.time([&] { calls(turn.timed * times); }) / times;
   });
 }
 

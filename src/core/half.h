@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // f16 and bf16: storage types and their conversions to and from f32, in integer arithmetic, so that no instruction
 // set, compiler or floating-point mode has a say. Widening is exact; narrowing rounds once to nearest even, keeps
-// subnormals, overflows to infinity, and keeps a NaN a NaN.
+// subnormals, overflows to infinity, and keeps a NaN a NaN. Where a CUDA device runs this, its own instructions do the
+// same: each has its rounding in its name, and no mode changes it.
 #pragma once
 
 #include <bit>
 #include <cstdint>
+#include <type_traits>
 
 namespace bp {
 
@@ -28,6 +30,13 @@ constexpr std::uint32_t shift_right_to_nearest_even(std::uint32_t v, int shift) 
 constexpr float to_f32(bf16 v) { return std::bit_cast<float>(std::uint32_t{v.bits} << 16); }
 
 constexpr bf16 to_bf16(float v) {
+#ifdef __CUDA_ARCH__
+  if (!std::is_constant_evaluated()) {
+    bf16 narrowed{};
+    asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(narrowed.bits) : "f"(v));
+    return narrowed;
+  }
+#endif
   const auto bits = std::bit_cast<std::uint32_t>(v);
   const bool nan = (bits & 0x7fffffffu) > 0x7f800000u;
   if (nan) return {static_cast<std::uint16_t>((bits >> 16) | 0x40u)};  // quiet, so that the payload cannot vanish
@@ -35,6 +44,13 @@ constexpr bf16 to_bf16(float v) {
 }
 
 constexpr float to_f32(f16 v) {
+#ifdef __CUDA_ARCH__
+  if (!std::is_constant_evaluated()) {
+    float wide = 0;
+    asm("cvt.f32.f16 %0, %1;" : "=f"(wide) : "h"(v.bits));
+    return wide;
+  }
+#endif
   const std::uint32_t sign = std::uint32_t{v.bits & 0x8000u} << 16;
   const std::uint32_t exponent = (v.bits >> 10) & 0x1fu;
   std::uint32_t mantissa = v.bits & 0x3ffu;
@@ -48,6 +64,13 @@ constexpr float to_f32(f16 v) {
 }
 
 constexpr f16 to_f16(float v) {
+#ifdef __CUDA_ARCH__
+  if (!std::is_constant_evaluated()) {
+    f16 narrowed{};
+    asm("cvt.rn.f16.f32 %0, %1;" : "=h"(narrowed.bits) : "f"(v));
+    return narrowed;
+  }
+#endif
   const auto bits = std::bit_cast<std::uint32_t>(v);
   const std::uint32_t sign = (bits >> 16) & 0x8000u;
   const std::uint32_t magnitude = bits & 0x7fffffffu;

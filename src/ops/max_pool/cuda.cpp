@@ -15,27 +15,70 @@ namespace {
 
 // ---- Plans as kernels take them ------------------------------------------------------------------------
 
-PoolStrides strides_of(const Tensor& tensor) {
-  const Dims& s = tensor.strides;
-  return {.n = s[0], .c = s[1], .spatial = {s[2], s[3], s[4]}};
+constexpr std::int64_t kMost32 = std::numeric_limits<std::int32_t>::max();
+
+bool fits_32_bits(const PoolGeometry& g) {
+  if (g.taps() > kMost32 || g.plane() > kMost32) return false;
+  for (const PoolAxis& axis : g.axes) {
+    const std::int64_t padded = axis.input + axis.start_padding + axis.end_padding;
+    if (padded > kMost32 - axis.stride - axis.extent() || axis.output > kMost32) return false;
+  }
+  return true;
+}
+bool fits_32_bits(const Tensor& tensor) {
+  if (tensor.rank == 0) return true;  // there is none
+  if (tensor.count() > kMost32) return false;
+  std::int64_t reach = 0;
+  for (int i = 2; i < 5; ++i) reach += std::abs(tensor.strides[i]) * (tensor.sizes[i] - 1);
+  return reach <= kMost32;
 }
 
-PoolOrder order_of(const Tensor& tensor) {
-  PoolOrder order{.count = tensor.count()};
+template <class Int>
+BasicSpatial<Int> spatial_of(std::int64_t d, std::int64_t h, std::int64_t w) {
+  return {static_cast<Int>(d), static_cast<Int>(h), static_cast<Int>(w)};
+}
+
+template <class Int>
+BasicPoolGeometry<Int> geometry_of(const PoolGeometry& g) {
+  BasicPoolGeometry<Int> result{.batch = static_cast<Int>(g.batch), .channels = static_cast<Int>(g.channels)};
+  for (int i = 0; i < 3; ++i) {
+    const PoolAxis& axis = g.axes[i];
+    result.axes[i] = {.input = static_cast<Int>(axis.input),
+                      .output = static_cast<Int>(axis.output),
+                      .window = static_cast<Int>(axis.window),
+                      .stride = static_cast<Int>(axis.stride),
+                      .start_padding = static_cast<Int>(axis.start_padding),
+                      .end_padding = static_cast<Int>(axis.end_padding),
+                      .dilation = static_cast<Int>(axis.dilation)};
+  }
+  return result;
+}
+
+template <class Int>
+PoolStrides<Int> strides_of(const Tensor& tensor) {
+  const Dims& s = tensor.strides;
+  return {.n = s[0], .c = s[1], .spatial = spatial_of<Int>(s[2], s[3], s[4])};
+}
+
+template <class Int>
+PoolOrder<Int> order_of(const Tensor& tensor) {
+  using By = Divisor<std::make_unsigned_t<Int>>;
+  PoolOrder<Int> order{.count = tensor.count()};
   if (order.count == 0) return order;  // nothing is launched, and nothing is divided by 0
   order.channels_last = tensor.sizes[1] > 1 && std::abs(tensor.strides[1]) < std::abs(tensor.strides[4]);
-  order.channels = Divisor<std::uint64_t>(tensor.sizes[1]);
-  for (int i = 0; i < 3; ++i) order.spatial[i] = Divisor<std::uint64_t>(tensor.sizes[2 + i]);
+  order.channels = By(tensor.sizes[1]);
+  for (int i = 0; i < 3; ++i) order.spatial[i] = By(tensor.sizes[2 + i]);
   return order;
 }
 
-IndexTensor index_tensor(const Winners& winners) {
+template <class Int>
+IndexTensor<Int> index_tensor(const Winners& winners) {
   if (winners.kind == WinnersKind::none) return {};
   const DType dtype = winners.tensor.dtype;
   return {.kind = winners.kind,
           .size = static_cast<int>(size_of(dtype)),
           .is_signed = dtype == DType::i32 || dtype == DType::i64,
-          .strides = strides_of(winners.tensor)};
+          .strides = strides_of<Int>(winners.tensor)};
 }
 
 // ---- What a run found wrong ----------------------------------------------------------------------------
@@ -65,15 +108,16 @@ void require_workspace(std::string_view op, const void* workspace) {
 
 // ---- max_pool ------------------------------------------------------------------------------------------
 
+template <class Int>
 class Search {
  public:
   explicit Search(const MaxPoolPlan& plan)
       : dtype_(plan.x.dtype),
-        search_{.geometry = plan.geometry,
-                .order = order_of(plan.y),
-                .x = strides_of(plan.x),
-                .y = strides_of(plan.y),
-                .winners = index_tensor(plan.winners)} {}
+        search_{.geometry = geometry_of<Int>(plan.geometry),
+                .order = order_of<Int>(plan.y),
+                .x = strides_of<Int>(plan.x),
+                .y = strides_of<Int>(plan.y),
+                .winners = index_tensor<Int>(plan.winners)} {}
 
   cudaError_t launch(const Bindings& bindings, cudaStream_t stream) const {
     return pool_search(dtype_, bindings.inputs[0], bindings.outputs[0], bindings.outputs[1], search_, stream);
@@ -81,26 +125,39 @@ class Search {
 
  private:
   DType dtype_;
-  PoolSearch search_;
+  PoolSearch<Int> search_;
 };
+
+std::unique_ptr<Kernel> make_search(std::shared_ptr<const MaxPoolPlan> plan, const Settings& settings) {
+  const bool fits = fits_32_bits(plan->geometry) && fits_32_bits(plan->x) && fits_32_bits(plan->y) &&
+                    fits_32_bits(plan->winners.tensor);
+  return (fits ? make<MaxPool, Search<std::int32_t>> : make<MaxPool, Search<std::int64_t>>)(std::move(plan), settings);
+}
 
 // ---- max_pool_grad -------------------------------------------------------------------------------------
 
 // Winners that are recomputed go through the workspace, in their compact form.
+template <class Int>
 class Gather {
  public:
   explicit Gather(const MaxPoolGradPlan& plan)
-      : dtype_(plan.dx.dtype),
+      : geometry_(plan.geometry),
+        dtype_(plan.dx.dtype),
         rank_(plan.rank),
         stored_(plan.winners.kind != WinnersKind::none),
-        gather_{.geometry = plan.geometry,
-                .order = order_of(plan.dx),
-                .windows = plan.dx.empty() ? PoolOrder{} : order_of(plan.dy),
-                .dy = strides_of(plan.dy),
-                .dx = strides_of(plan.dx),
-                .winners = index_tensor(stored_ ? plan.winners : recomputed(plan))},
-        search_{
-            .geometry = plan.geometry, .order = gather_.windows, .x = strides_of(plan.x), .winners = gather_.winners} {}
+        gather_{.geometry = geometry_of<Int>(plan.geometry),
+                .order = order_of<Int>(plan.dx),
+                .windows = plan.dx.empty() ? PoolOrder<Int>{} : order_of<Int>(plan.dy),
+                .dy = strides_of<Int>(plan.dy),
+                .dx = strides_of<Int>(plan.dx),
+                .winners = index_tensor<Int>(stored_ ? plan.winners : recomputed(plan))} {
+    for (int i = 0; i < 3; ++i) gather_.reaching[i] = reaching(plan.geometry.axes[i]);
+    if (stored_) return;
+    search_ = {.geometry = gather_.geometry,
+               .order = gather_.windows,
+               .x = strides_of<Int>(plan.x),
+               .winners = gather_.winners};
+  }
 
   [[nodiscard]] std::size_t workspace_bytes() const {
     if (stored_) return sizeof(WrongWinnersFound);
@@ -123,7 +180,7 @@ class Gather {
   void check(const void* workspace, cudaStream_t stream) const {
     if (!stored_) return;
     require_workspace(MaxPoolGrad::kName, workspace);
-    report(MaxPoolGrad::kName, "winners", gather_.geometry, rank_, workspace, stream);
+    report(MaxPoolGrad::kName, "winners", geometry_, rank_, workspace, stream);
   }
 
  private:
@@ -133,13 +190,29 @@ class Gather {
     winners.tensor.strides = packed_strides(plan.dy.shape());
     return winners;
   }
+  static ReachingWindows<Int> reaching(const PoolAxis& axis) {
+    using By = Divisor<std::make_unsigned_t<Int>>;
+    return {.output = static_cast<Int>(axis.output),
+            .start_padding = static_cast<Int>(axis.start_padding),
+            .reach = static_cast<Int>(axis.extent() - 1),
+            .stride = By(axis.stride),
+            .dilation = By(axis.dilation)};
+  }
 
+  PoolGeometry geometry_;
   DType dtype_;
   int rank_;
   bool stored_;
-  PoolGather gather_;
-  PoolSearch search_;
+  PoolGather<Int> gather_;
+  PoolSearch<Int> search_{};
 };
+
+std::unique_ptr<Kernel> make_gather(std::shared_ptr<const MaxPoolGradPlan> plan, const Settings& settings) {
+  const bool fits = fits_32_bits(plan->geometry) && fits_32_bits(plan->x) && fits_32_bits(plan->dy) &&
+                    fits_32_bits(plan->dx) && fits_32_bits(plan->winners.tensor);
+  return (fits ? make<MaxPoolGrad, Gather<std::int32_t>> : make<MaxPoolGrad, Gather<std::int64_t>>)(std::move(plan),
+                                                                                                    settings);
+}
 
 // ---- convert_winners -----------------------------------------------------------------------------------
 
@@ -148,9 +221,9 @@ class Convert {
   explicit Convert(const ConvertWinnersPlan& plan)
       : rank_(plan.rank),
         convert_{.geometry = plan.geometry,
-                 .order = order_of(plan.to.tensor),
-                 .from = index_tensor(plan.from),
-                 .to = index_tensor(plan.to)} {}
+                 .order = order_of<std::int64_t>(plan.to.tensor),
+                 .from = index_tensor<std::int64_t>(plan.from),
+                 .to = index_tensor<std::int64_t>(plan.to)} {}
 
   [[nodiscard]] static std::size_t workspace_bytes() { return sizeof(WrongWinnersFound); }
 
@@ -170,10 +243,10 @@ class Convert {
 };
 
 constexpr Implementation<MaxPoolPlan> kMaxPool[] = {
-    {"gather", accept_all<MaxPoolPlan>, make<MaxPool, Search>},
+    {"gather", accept_all<MaxPoolPlan>, make_search},
 };
 constexpr Implementation<MaxPoolGradPlan> kMaxPoolGrad[] = {
-    {"gather", accept_all<MaxPoolGradPlan>, make<MaxPoolGrad, Gather>},
+    {"gather", accept_all<MaxPoolGradPlan>, make_gather},
 };
 constexpr Implementation<ConvertWinnersPlan> kConvertWinners[] = {
     {"gather", accept_all<ConvertWinnersPlan>, make<ConvertWinners, Convert>},

@@ -12,18 +12,17 @@ namespace {
 
 // ---- The winners of x ----------------------------------------------------------------------------------
 
-template <class T>
+template <class T, class Int>
 __global__ void __launch_bounds__(kThreads)
-    search_windows(const __grid_constant__ PoolSearch s, const T* __restrict__ x, T* __restrict__ y,
+    search_windows(const __grid_constant__ PoolSearch<Int> s, const T* __restrict__ x, T* __restrict__ y,
                    void* __restrict__ winners) {
   each_item(s.order.count, [&](std::int64_t item) {
-    const WindowIndex w = s.order.at(item);
+    const auto w = s.order.at(item);
     const T* plane = x + s.x.plane(w);
-    const StoredWinner winner = find_winner(s.geometry, plane, s.x.spatial, w.o);
-    const bool found = winner.state == StoredWinner::State::tap;
+    const auto winner = find_winner(s.geometry, plane, s.x.spatial, w.o);
+    const bool found = winner.state == WinnerState::tap;
     if (y != nullptr) {
-      const Spatial p = s.geometry.position(w.o, winner.tap);
-      y[s.y.at(w)] = found ? plane[s.x.at({0, 0, p})] : lowest<T>();
+      y[s.y.at(w)] = found ? plane[s.x.inside(s.geometry.position(w.o, winner.tap))] : lowest<T>();
     }
     if (s.winners.kind != WinnersKind::none) {
       const std::int64_t index = found ? encode<std::int64_t>(s.geometry, s.winners.kind, w, winner.tap) : -1;
@@ -35,7 +34,9 @@ __global__ void __launch_bounds__(kThreads)
 // ---- Stored winners ------------------------------------------------------------------------------------
 
 // Integers: in whatever order threads come here, the same count and the same first window are left.
-__device__ void report_wrong(const PoolGeometry& g, const WindowIndex& w, WrongWinnersFound* found) {
+template <class Int>
+__device__ void report_wrong(const BasicPoolGeometry<Int>& g, const BasicWindowIndex<Int>& w,
+                             WrongWinnersFound* found) {
   const std::int64_t plane = w.n * g.channels + w.c;
   const std::int64_t number =
       ((plane * g.axes[0].output + w.o[0]) * g.axes[1].output + w.o[1]) * g.axes[2].output + w.o[2];
@@ -43,32 +44,36 @@ __device__ void report_wrong(const PoolGeometry& g, const WindowIndex& w, WrongW
   atomicMax(&found->first_inverted, ~static_cast<unsigned long long>(number));
 }
 
-__device__ StoredWinner read_winner(const PoolGeometry& g, const IndexTensor& tensor, const void* winners,
-                                    const WindowIndex& w, WrongWinnersFound* found) {
-  const StoredWinner winner = decode(g, tensor.kind, w, tensor.load(winners, tensor.strides.at(w)));
-  if (winner.state == StoredWinner::State::wrong) report_wrong(g, w, found);
+template <class Int>
+__device__ BasicStoredWinner<Int> read_winner(const BasicPoolGeometry<Int>& g, const IndexTensor<Int>& tensor,
+                                              const void* winners, const BasicWindowIndex<Int>& w,
+                                              WrongWinnersFound* found) {
+  const auto winner = decode(g, tensor.kind, w, tensor.load(winners, tensor.strides.at(w)));
+  if (winner.state == WinnerState::wrong) report_wrong(g, w, found);
   return winner;
 }
 
 // The windows that reach p, in ascending order. A stored number that names p as a tap of its window is right by that.
-template <class T>
-__device__ Acc<T> gather_element(const PoolGather& s, const WindowIndex& p, const void* __restrict__ winners,
-                                 const T* __restrict__ dy) {
-  const auto& axes = s.geometry.axes;
-  const std::int64_t flat = s.geometry.flat_index(p.n, p.c, p.o);
-  const Spatial first{axes[0].first_window(p.o[0]), axes[1].first_window(p.o[1]), axes[2].first_window(p.o[2])};
-  const Spatial end{axes[0].end_window(p.o[0]), axes[1].end_window(p.o[1]), axes[2].end_window(p.o[2])};
+template <class T, class Int>
+__device__ Acc<T> gather_element(const PoolGather<Int>& s, const BasicWindowIndex<Int>& p,
+                                 const void* __restrict__ winners, const T* __restrict__ dy) {
+  const bool compact = s.winners.kind == WinnersKind::compact;
+  const std::int64_t flat = compact ? 0 : s.geometry.flat_index(p.n, p.c, p.o);
+  const std::int64_t winners_plane = s.winners.strides.plane(p);
+  const T* dy_plane = dy + s.dy.plane(p);
+  const Int end0 = s.reaching[0].end(p.o[0]), end1 = s.reaching[1].end(p.o[1]), end2 = s.reaching[2].end(p.o[2]);
+  const Int first1 = s.reaching[1].first(p.o[1]), first2 = s.reaching[2].first(p.o[2]);
   Acc<T> sum = 0;
-  WindowIndex w{p.n, p.c, {}};
-  Spatial k{};
-  for (w.o[0] = first[0]; w.o[0] < end[0]; ++w.o[0]) {
-    if ((k[0] = axes[0].tap_at(w.o[0], p.o[0])) < 0) continue;
-    for (w.o[1] = first[1]; w.o[1] < end[1]; ++w.o[1]) {
-      if ((k[1] = axes[1].tap_at(w.o[1], p.o[1])) < 0) continue;
-      for (w.o[2] = first[2]; w.o[2] < end[2]; ++w.o[2]) {
-        if ((k[2] = axes[2].tap_at(w.o[2], p.o[2])) < 0) continue;
-        const std::int64_t wanted = s.winners.kind == WinnersKind::compact ? s.geometry.tap_number(k) : flat;
-        if (s.winners.load(winners, s.winners.strides.at(w)) == wanted) sum += widen(dy[s.dy.at(w)]);
+  BasicSpatial<Int> o{}, k{};
+  for (o[0] = s.reaching[0].first(p.o[0]); o[0] < end0; ++o[0]) {
+    if ((k[0] = s.reaching[0].tap(o[0], p.o[0])) < 0) continue;
+    for (o[1] = first1; o[1] < end1; ++o[1]) {
+      if ((k[1] = s.reaching[1].tap(o[1], p.o[1])) < 0) continue;
+      for (o[2] = first2; o[2] < end2; ++o[2]) {
+        if ((k[2] = s.reaching[2].tap(o[2], p.o[2])) < 0) continue;
+        const std::int64_t wanted = compact ? s.geometry.tap_number(k) : flat;
+        const std::int64_t stored = s.winners.load(winners, winners_plane + s.winners.strides.inside(o));
+        if (stored == wanted) sum += widen(dy_plane[s.dy.inside(o)]);
       }
     }
   }
@@ -76,16 +81,16 @@ __device__ Acc<T> gather_element(const PoolGather& s, const WindowIndex& p, cons
 }
 
 // No element sees the winner that names none: so each thread also looks at one window's.
-template <class T>
+template <class T, class Int>
 __global__ void __launch_bounds__(kThreads)
-    gather_windows(const __grid_constant__ PoolGather s, const void* __restrict__ winners, const T* __restrict__ dy,
-                   T* __restrict__ dx, WrongWinnersFound* found) {
+    gather_windows(const __grid_constant__ PoolGather<Int> s, const void* __restrict__ winners,
+                   const T* __restrict__ dy, T* __restrict__ dx, WrongWinnersFound* found) {
   each_item(s.order.count > s.windows.count ? s.order.count : s.windows.count, [&](std::int64_t item) {
     if (found != nullptr && item < s.windows.count) {
       read_winner(s.geometry, s.winners, winners, s.windows.at(item), found);
     }
     if (item < s.order.count) {
-      const WindowIndex p = s.order.at(item);
+      const auto p = s.order.at(item);
       dx[s.dx.at(p)] = narrow<T>(gather_element(s, p, winners, dy));
     }
   });
@@ -97,7 +102,7 @@ __global__ void __launch_bounds__(kThreads)
   each_item(s.order.count, [&](std::int64_t item) {
     const WindowIndex w = s.order.at(item);
     const StoredWinner winner = read_winner(s.geometry, s.from, from, w, found);
-    const bool is_tap = winner.state == StoredWinner::State::tap;
+    const bool is_tap = winner.state == WinnerState::tap;
     const std::int64_t index = is_tap ? encode<std::int64_t>(s.geometry, s.to.kind, w, winner.tap) : -1;
     s.to.store(to, s.to.strides.at(w), index);
   });
@@ -110,27 +115,35 @@ cudaError_t clear(WrongWinnersFound* found, cudaStream_t stream) {
 
 }  // namespace
 
-cudaError_t pool_search(DType dtype, const void* x, void* y, void* winners, const PoolSearch& search,
+template <class Int>
+cudaError_t pool_search(DType dtype, const void* x, void* y, void* winners, const PoolSearch<Int>& search,
                         cudaStream_t stream) {
   cudaError_t status = cudaSuccess;
   visit(AllTypes{}, dtype, [&]<class T>() {
-    status = launch(stream, search.order.count, search_windows<T>, search, static_cast<const T*>(x), static_cast<T*>(y),
-                    winners);
+    status = launch(stream, search.order.count, search_windows<T, Int>, search, static_cast<const T*>(x),
+                    static_cast<T*>(y), winners);
   });
   return status;
 }
+template cudaError_t pool_search(DType, const void*, void*, void*, const PoolSearch<std::int32_t>&, cudaStream_t);
+template cudaError_t pool_search(DType, const void*, void*, void*, const PoolSearch<std::int64_t>&, cudaStream_t);
 
+template <class Int>
 cudaError_t pool_gather(DType dtype, const void* winners, const void* dy, void* dx, WrongWinnersFound* found,
-                        const PoolGather& gather, cudaStream_t stream) {
+                        const PoolGather<Int>& gather, cudaStream_t stream) {
   cudaError_t status = clear(found, stream);
   if (status != cudaSuccess) return status;
   visit(Floats{}, dtype, [&]<class T>() {
     const std::int64_t items = std::max(gather.order.count, found == nullptr ? 0 : gather.windows.count);
-    status = launch(stream, items, gather_windows<T>, gather, winners, static_cast<const T*>(dy), static_cast<T*>(dx),
-                    found);
+    status = launch(stream, items, gather_windows<T, Int>, gather, winners, static_cast<const T*>(dy),
+                    static_cast<T*>(dx), found);
   });
   return status;
 }
+template cudaError_t pool_gather(DType, const void*, const void*, void*, WrongWinnersFound*,
+                                 const PoolGather<std::int32_t>&, cudaStream_t);
+template cudaError_t pool_gather(DType, const void*, const void*, void*, WrongWinnersFound*,
+                                 const PoolGather<std::int64_t>&, cudaStream_t);
 
 cudaError_t pool_convert(const void* from, void* to, WrongWinnersFound* found, const PoolConvert& convert,
                          cudaStream_t stream) {

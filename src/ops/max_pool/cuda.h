@@ -9,43 +9,76 @@
 #include <cuda_runtime_api.h>
 
 #include <cstdint>
+#include <type_traits>
 
 namespace bp::cuda {
 
+// Kernels exist twice: for problems whose elements, planes and windows can be counted in 32 bits, and for all. Pointers
+// to planes are of 64 bits in both.
+
 // The elements of a {N, C, D, H, W} tensor by number. Neighbouring threads take neighbouring numbers, so these follow
 // the tensor's memory, be its channels outside of the spatial axes or inside.
+template <class Int>
 struct PoolOrder {
+  using Unsigned = std::make_unsigned_t<Int>;
   std::int64_t count = 0;
   bool channels_last = false;
-  Divisor<std::uint64_t> channels{}, spatial[3]{};
+  Divisor<Unsigned> channels{}, spatial[3]{};
 
-  [[nodiscard]] constexpr WindowIndex at(std::int64_t item) const {
-    WindowIndex w;
-    auto rest = static_cast<std::uint64_t>(item);
+  [[nodiscard]] constexpr BasicWindowIndex<Int> at(std::int64_t item) const {
+    BasicWindowIndex<Int> w;
+    auto rest = static_cast<Unsigned>(item);
     if (channels_last) w.c = static_cast<std::int64_t>(channels.split(rest));
-    for (int i = 2; i >= 0; --i) w.o[i] = static_cast<std::int64_t>(spatial[i].split(rest));
+    for (int i = 2; i >= 0; --i) w.o[i] = static_cast<Int>(spatial[i].split(rest));
     if (!channels_last) w.c = static_cast<std::int64_t>(channels.split(rest));
     w.n = static_cast<std::int64_t>(rest);
     return w;
   }
 };
 
+template <class Int>
 struct PoolStrides {
   std::int64_t n = 0, c = 0;
-  Spatial spatial{};
+  BasicSpatial<Int> spatial{};
 
-  [[nodiscard]] constexpr std::int64_t plane(const WindowIndex& w) const { return w.n * n + w.c * c; }
-  [[nodiscard]] constexpr std::int64_t at(const WindowIndex& w) const {
-    return plane(w) + w.o[0] * spatial[0] + w.o[1] * spatial[1] + w.o[2] * spatial[2];
+  [[nodiscard]] constexpr std::int64_t plane(const BasicWindowIndex<Int>& w) const { return w.n * n + w.c * c; }
+  [[nodiscard]] constexpr Int inside(const BasicSpatial<Int>& p) const {
+    return p[0] * spatial[0] + p[1] * spatial[1] + p[2] * spatial[2];
+  }
+  [[nodiscard]] constexpr std::int64_t at(const BasicWindowIndex<Int>& w) const { return plane(w) + inside(w.o); }
+};
+
+// The windows of one axis that reach a position: [first, end), where some may step over it.
+template <class Int>
+struct ReachingWindows {
+  using Unsigned = std::make_unsigned_t<Int>;
+  Int output = 1, start_padding = 0, reach = 0;  // reach: the extent less 1
+  Divisor<Unsigned> stride{}, dilation{};
+
+  [[nodiscard]] constexpr Int first(Int p) const {
+    const Int least = p + start_padding - reach;
+    if (least <= 0) return 0;
+    return static_cast<Int>(stride.quotient(static_cast<Unsigned>(least) + stride.value - 1));
+  }
+  [[nodiscard]] constexpr Int end(Int p) const {
+    const auto all = static_cast<Int>(stride.quotient(static_cast<Unsigned>(p + start_padding))) + 1;
+    return all < output ? all : output;
+  }
+  // The tap of such a window that reads p, -1 when none does.
+  [[nodiscard]] constexpr Int tap(Int o, Int p) const {
+    const auto distance = static_cast<Unsigned>(p + start_padding - o * static_cast<Int>(stride.value));
+    const Unsigned k = dilation.quotient(distance);
+    return k * dilation.value == distance ? static_cast<Int>(k) : -1;
   }
 };
 
 // Stored winners of any type, which is no part of a kernel's type: -1 for none, below that for no number at all.
+template <class Int>
 struct IndexTensor {
   WinnersKind kind = WinnersKind::none;
   int size = 1;  // bytes of an index
   bool is_signed = false;
-  PoolStrides strides{};
+  PoolStrides<Int> strides{};
 
   [[nodiscard]] constexpr std::int64_t load(const void* data, std::int64_t at) const {
     switch (size) {
@@ -93,32 +126,37 @@ struct WrongWinnersFound {
 // ---- Launches ------------------------------------------------------------------------------------------
 
 // One thread for each window. A null y, or winners of kind none, are not written.
+template <class Int>
 struct PoolSearch {
-  PoolGeometry geometry;
-  PoolOrder order;  // of y
-  PoolStrides x{}, y{};
-  IndexTensor winners{};
+  BasicPoolGeometry<Int> geometry{};
+  PoolOrder<Int> order{};  // of y
+  PoolStrides<Int> x{}, y{};
+  IndexTensor<Int> winners{};
 };
-cudaError_t pool_search(DType dtype, const void* x, void* y, void* winners, const PoolSearch& search,
+template <class Int>
+cudaError_t pool_search(DType dtype, const void* x, void* y, void* winners, const PoolSearch<Int>& search,
                         cudaStream_t stream);
 
 // One thread for each element of dx, which looks at the windows that reach it. `found` may be null: then the winners
 // are known to be right.
+template <class Int>
 struct PoolGather {
-  PoolGeometry geometry;
-  PoolOrder order;    // of dx
-  PoolOrder windows;  // of dy; none where dx is empty
-  PoolStrides dy{}, dx{};
-  IndexTensor winners{};
+  BasicPoolGeometry<Int> geometry{};
+  ReachingWindows<Int> reaching[3]{};
+  PoolOrder<Int> order{};    // of dx
+  PoolOrder<Int> windows{};  // of dy; none where dx is empty
+  PoolStrides<Int> dy{}, dx{};
+  IndexTensor<Int> winners{};
 };
+template <class Int>
 cudaError_t pool_gather(DType dtype, const void* winners, const void* dy, void* dx, WrongWinnersFound* found,
-                        const PoolGather& gather, cudaStream_t stream);
+                        const PoolGather<Int>& gather, cudaStream_t stream);
 
 // One thread for each window.
 struct PoolConvert {
-  PoolGeometry geometry;
-  PoolOrder order;
-  IndexTensor from, to;
+  PoolGeometry geometry{};
+  PoolOrder<std::int64_t> order{};
+  IndexTensor<std::int64_t> from{}, to{};
 };
 cudaError_t pool_convert(const void* from, void* to, WrongWinnersFound* found, const PoolConvert& convert,
                          cudaStream_t stream);

@@ -18,7 +18,8 @@ WindowIndex window_index(const Dims& i) { return {i[0], i[1], {i[2], i[3], i[4]}
 
 template <class T>
 StoredWinner search(const PoolGeometry& g, const Tensor& x, const T* data, const WindowIndex& w) {
-  return find_winner(g, data + cpu::offset(x, {w.n, w.c}), {x.strides[2], x.strides[3], x.strides[4]}, w.o);
+  const Spatial strides{x.strides[2], x.strides[3], x.strides[4]};
+  return find_winner(g, data + cpu::offset(x, {w.n, w.c}), strides, w.o);
 }
 
 // Counts the wrong winners of a run and speaks of the first.

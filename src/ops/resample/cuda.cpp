@@ -20,7 +20,19 @@ auto values_of(const Values& values) {
   return std::span<const typename Values::value_type>(values);
 }
 
+// Whether the elements of the output can be counted in 32 bits, and those of the tables, and how far these lead.
+bool fits_32_bits(const Tensor& out, const Tensor& in, const std::array<AxisTable, kMaxRank>& tables) {
+  constexpr std::int64_t kMost = std::numeric_limits<std::int32_t>::max();
+  if (out.count() > kMost) return false;
+  for (int i = 0; i < out.rank; ++i) {
+    if (static_cast<std::int64_t>(tables[i].index.size()) > kMost - kSumBlock) return false;
+    if (std::abs(in.strides[i]) * (in.sizes[i] - 1) > kMost) return false;
+  }
+  return true;
+}
+
 // Both directions: a sum for each element of the output, from tables of its rows.
+template <class Int>
 class Gather {
  public:
   explicit Gather(const ResamplePlan& plan) : dtype_(plan.x.dtype) {
@@ -29,7 +41,7 @@ class Gather {
     order(plan.y, plan.x, plan.axes, [](const AxisTable& table) { return table.movement; });
     for (int axis = 0; axis < plan.y.rank; ++axis) nest(axis);
     moves_ = gather_.levels == 0;
-    gather_.block = std::numeric_limits<std::int64_t>::max();
+    gather_.block = std::numeric_limits<Int>::max();
     upload(Resample::kName, plan.axes);
   }
   explicit Gather(const ResampleGradPlan& plan) : dtype_(plan.dx.dtype) {
@@ -44,7 +56,7 @@ class Gather {
   }
 
   cudaError_t launch(const Bindings& bindings, cudaStream_t stream) const {
-    const auto run = moves_ ? resample_move : resample_sum;
+    const auto run = moves_ ? resample_move<Int> : resample_sum<Int>;
     return run(dtype_, bindings.inputs[0], bindings.outputs[0], gather_, stream);
   }
 
@@ -59,7 +71,7 @@ class Gather {
                      [&](int a, int b) { return std::abs(out.strides[a]) < std::abs(out.strides[b]); });
     for (int i = 0; i < out.rank; ++i) {
       const int axis = axes_[i];
-      gather_.axes[i].size = Divisor<std::uint64_t>(out.sizes[axis]);
+      gather_.axes[i].size = Divisor<std::make_unsigned_t<Int>>(out.sizes[axis]);
       gather_.axes[i].out_stride = out.strides[axis];
       gather_.axes[i].in_stride = in.strides[axis];
       sums_[axis] = !moves(tables[axis]);
@@ -74,26 +86,30 @@ class Gather {
   }
 
   void upload(std::string_view op, const std::array<AxisTable, kMaxRank>& tables) {
+    if (gather_.nothing_comes_in) return;
     struct Places {
-      std::size_t begin = 0, index = 0, weight = 0;
+      std::size_t begin = 0, offset = 0, weight = 0;
     };
     std::array<Places, kMaxRank> places{};
     for (int i = 0; i < gather_.rank; ++i) {
       const AxisTable& table = tables[axes_[i]];
       if (table.left_alone) continue;
-      places[i].index = tables_.add(values_of(table.index));
+      std::vector<Int> offsets;
+      for (const std::int64_t index : table.index)
+        offsets.push_back(static_cast<Int>(index * gather_.axes[i].in_stride));
+      places[i].offset = tables_.add(values_of(offsets));
       if (!sums_[axes_[i]]) continue;
-      places[i].begin = tables_.add(values_of(table.begin));
+      places[i].begin = tables_.add(values_of(std::vector<Int>(table.begin.begin(), table.begin.end())));
       places[i].weight = accumulates_in_f64(dtype_)
                              ? tables_.add(values_of(table.weight))
                              : tables_.add(values_of(std::vector<float>(table.weight.begin(), table.weight.end())));
     }
     tables_.upload(op);
     for (int i = 0; i < gather_.rank; ++i) {
-      if (tables[axes_[i]].left_alone || gather_.nothing_comes_in) continue;
-      gather_.axes[i].index = tables_.at<std::int64_t>(places[i].index);
+      if (tables[axes_[i]].left_alone) continue;
+      gather_.axes[i].offset = tables_.at<Int>(places[i].offset);
       if (!sums_[axes_[i]]) continue;
-      gather_.axes[i].begin = tables_.at<std::int64_t>(places[i].begin);
+      gather_.axes[i].begin = tables_.at<Int>(places[i].begin);
       gather_.axes[i].weight = tables_.at<std::byte>(places[i].weight);
     }
   }
@@ -102,15 +118,27 @@ class Gather {
   bool moves_ = false;
   std::array<int, kMaxRank> axes_{};   // of the tensors, in the kernel's order
   std::array<bool, kMaxRank> sums_{};  // by axis of the tensors
-  ResampleGather gather_;
+  ResampleGather<Int> gather_;
   Tables tables_;
 };
 
+std::unique_ptr<Kernel> make_resample(std::shared_ptr<const ResamplePlan> plan, const Settings& settings) {
+  const bool fits = fits_32_bits(plan->y, plan->x, plan->axes);
+  return (fits ? make<Resample, Gather<std::int32_t>> : make<Resample, Gather<std::int64_t>>)(std::move(plan),
+                                                                                              settings);
+}
+
+std::unique_ptr<Kernel> make_resample_grad(std::shared_ptr<const ResampleGradPlan> plan, const Settings& settings) {
+  const bool fits = fits_32_bits(plan->dx, plan->dy, plan->axes);
+  return (fits ? make<ResampleGrad, Gather<std::int32_t>> : make<ResampleGrad, Gather<std::int64_t>>)(std::move(plan),
+                                                                                                      settings);
+}
+
 constexpr Implementation<ResamplePlan> kResample[] = {
-    {"gather", accept_all<ResamplePlan>, make<Resample, Gather>},
+    {"gather", accept_all<ResamplePlan>, make_resample},
 };
 constexpr Implementation<ResampleGradPlan> kResampleGrad[] = {
-    {"gather", accept_all<ResampleGradPlan>, make<ResampleGrad, Gather>},
+    {"gather", accept_all<ResampleGradPlan>, make_resample_grad},
 };
 
 }  // namespace
