@@ -76,7 +76,7 @@ lint: ## clang-format and clang-tidy, both clean
 .PHONY: format
 format: ## rewrite the sources as .clang-format says
 	@scripts/deps.sh lint
-	@git ls-files '*.h' '*.hpp' '*.c' '*.cpp' | xargs clang-format-16 -i
+	@git ls-files '*.h' '*.hpp' '*.c' '*.cpp' '*.cu' '*.cuh' | xargs clang-format-16 -i
 
 .PHONY: clean
 clean: ## remove the build folders

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # lint.sh [JOBS | --format]: the sources are formatted as .clang-format says and, but for --format, clang-tidy finds nothing.
 set -euo pipefail
-git ls-files '*.h' '*.hpp' '*.c' '*.cpp' | xargs clang-format-16 --dry-run -Werror
+git ls-files '*.h' '*.hpp' '*.c' '*.cpp' '*.cu' '*.cuh' | xargs clang-format-16 --dry-run -Werror
 echo "clang-format: clean"
 [ "${1:-}" != --format ] || exit 0
 jobs=${1:-$(nproc)}

@@ -95,8 +95,11 @@ typedef struct bp_tensor_desc {
 
 /* ---- Devices and options --------------------------------------------------------------------------- */
 
-/* This version computes on the CPU only: BP_DEVICE_CUDA is answered with BP_UNSUPPORTED, and what is said of CUDA below
- * is how it will be. */
+/* CUDA: create is answered with BP_UNSUPPORTED where the library was built without it, where there is no driver or no
+ * such device, and while a stream is being captured into a graph. The pointers of a run, the workspace too, are the
+ * device's; run only puts work on the stream, also on one that is being captured. destroy waits until the device is
+ * done, so that no kernel loses its tables; a graph must not be launched after the operators it has captured are gone.
+ * The caller's current device stays selected. */
 enum { BP_DEVICE_CPU = 0, BP_DEVICE_CUDA = 1 };
 
 typedef struct bp_device {
