@@ -5,6 +5,8 @@
 #include "backends/cuda/kernel.h"
 #include "ops/slice/movement.h"
 
+#include <algorithm>
+#include <cstdlib>
 #include <limits>
 
 namespace bp::cuda {
@@ -25,8 +27,8 @@ template <class Unsigned>
 MovedAxis<Unsigned> moved_axis(const MoveAxis& axis) {
   return {.size = Divisor<Unsigned>(axis.size),
           .step = Divisor<Unsigned>(axis.step),
-          .first = axis.first,
-          .count = axis.count,
+          .first = static_cast<std::make_signed_t<Unsigned>>(axis.first),
+          .count = static_cast<std::make_signed_t<Unsigned>>(axis.count),
           .out_stride = axis.out_stride,
           .in_stride = axis.in_stride};
 }
@@ -74,16 +76,14 @@ class Gather {
 
 // ---- rows ----------------------------------------------------------------------------------------------
 
-// Kernels number vectors and positions with 32 bits; offsets have 64.
+// Kernels number threads and positions with 32 bits; offsets have 64.
 template <class Plan>
 std::string refuse_rows(const Plan& plan) {
   if (is_empty(plan)) return {};
   const Movement m = movement_of(plan);
   if (m.run().out_stride != 1) return "the innermost axis of the output is not contiguous";
   if (output_of(plan).count() > kMost32) return "the output has 2^31 elements or more";
-  for (int i = 0; i < m.rank; ++i) {
-    if (m.axes[i].step > kMost32) return "a stride is 2^31 or more";
-  }
+  if (std::abs(m.run().in_stride) > kMost32) return "the innermost stride of the input is 2^31 or more";
   return {};
 }
 
@@ -93,42 +93,64 @@ class Rows {
   explicit Rows(const Plan& plan) : moved_(plan) {
     if (moved_.elements == 0) return;
     const Movement& m = moved_.movement;
-    move_.outer = m.rank - 1;
     move_.run = moved_axis<std::uint32_t>(m.run());
-    for (int i = 0; i < move_.outer; ++i) move_.axes[i] = moved_axis<std::uint32_t>(m.axes[m.rank - 2 - i]);
+    move_.outer = std::max(m.rank - 1, 1);  // one row is an axis of one position
+    for (int i = 0; i < m.rank - 1; ++i) move_.axes[i] = moved_axis<std::uint32_t>(m.axes[m.rank - 2 - i]);
   }
 
   cudaError_t launch(const Bindings& bindings, cudaStream_t stream) const {
     if (moved_.elements == 0) return cudaSuccess;
     const std::byte* in = moved_.in(bindings);
     std::byte* out = moved_.out(bindings);
-    std::size_t width = 16;
-    while (width > moved_.element && !rows_begin_vectors(out, width)) width = width == 16 ? 8 : moved_.element;
-    if (width < moved_.element) width = moved_.element;
-    const auto elements = static_cast<std::int64_t>(width / moved_.element);
+    const std::size_t width = width_of(out);
+    const std::int64_t row = moved_.movement.run().size / elements(width);
+    const std::int64_t rows = (std::int64_t{move_.axes[0].size.value} + kRowsOfThread - 1) / kRowsOfThread;
     RowMove move = move_;
-    move.vectors = static_cast<std::uint32_t>(moved_.elements / elements);
-    move.row = Divisor<std::uint32_t>(moved_.movement.run().size / elements);
-    return move_rows(moved_.element, width, input_begins_vectors(in, width), in, out, move, stream);
+    move.row = Divisor<std::uint32_t>(row);
+    move.rows = Divisor<std::uint32_t>(rows);
+    move.threads = row * rows;
+    for (int i = 1; i < move.outer; ++i) move.threads *= move.axes[i].size.value;
+    return move_rows(moved_.element, width, mode_of(in, width), in, out, move, stream);
   }
 
  private:
-  // Whether every row of the output is made of whole vectors that begin where vectors do.
-  [[nodiscard]] bool rows_begin_vectors(const std::byte* out, std::size_t width) const {
-    const auto elements = static_cast<std::int64_t>(width / moved_.element);
-    if (reinterpret_cast<std::uintptr_t>(out) % width != 0 || moved_.movement.run().size % elements != 0) return false;
-    for (int i = 0; i < move_.outer; ++i) {
-      if (move_.axes[i].out_stride % elements != 0) return false;
-    }
-    return true;
+  [[nodiscard]] std::int64_t elements(std::size_t width) const {
+    return static_cast<std::int64_t>(width / moved_.element);
   }
-  [[nodiscard]] bool input_begins_vectors(const std::byte* in, std::size_t width) const {
-    const auto elements = static_cast<std::int64_t>(width / moved_.element);
+
+  // The widest vectors that every row of the output is made of.
+  [[nodiscard]] std::size_t width_of(const std::byte* out) const {
+    for (const std::size_t width : {16, 8}) {
+      if (width <= moved_.element) break;
+      if (moved_.movement.run().size % elements(width) == 0 && rows_begin(out, width, &MoveAxis::out_stride))
+        return width;
+    }
+    return moved_.element;
+  }
+
+  [[nodiscard]] RowMode mode_of(const std::byte* in, std::size_t width) const {
     const MoveAxis& run = moved_.movement.run();
-    if (run.step != 1 || run.in_stride != 1 || run.first % elements != 0) return false;
-    if (reinterpret_cast<std::uintptr_t>(in) % width != 0) return false;
-    for (int i = 0; i < move_.outer; ++i) {
-      if (move_.axes[i].in_stride % elements != 0) return false;
+    const std::int64_t count = elements(width);
+    const auto begins = [&](std::int64_t offset, std::size_t bytes) {
+      return rows_begin(in + offset * static_cast<std::int64_t>(moved_.element), bytes, &MoveAxis::in_stride);
+    };
+    if (count == 1) return RowMode::elements;
+    if (run.step == 1 && run.in_stride == 1 && begins(-run.first, width)) return RowMode::copy;
+    if (run.step == 1 && run.in_stride == -1 && begins(run.first + 1, width)) return RowMode::reverse;
+    // Position 0 is at an even distance from `first`, or takes half a vector less one element.
+    const std::int64_t before = run.first % 2 == 0 ? run.first / 2 : (run.first - 1) / 2;
+    if (run.step == 2 && run.in_stride == 1 && width / 2 >= moved_.element && begins(-before, width / 2))
+      return RowMode::spread;
+    return RowMode::elements;
+  }
+
+  // Whether what lies there, and as far apart as the rows are, begins at multiples of some bytes.
+  [[nodiscard]] bool rows_begin(const std::byte* data, std::size_t bytes, std::int64_t MoveAxis::*stride) const {
+    if (reinterpret_cast<std::uintptr_t>(data) % bytes != 0) return false;
+    const Movement& m = moved_.movement;
+    for (int i = 0; i < m.rank - 1; ++i) {
+      if (m.axes[i].*stride * static_cast<std::int64_t>(moved_.element) % static_cast<std::int64_t>(bytes) != 0)
+        return false;
     }
     return true;
   }

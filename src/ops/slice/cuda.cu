@@ -26,9 +26,7 @@ __global__ void __launch_bounds__(kThreads)
   });
 }
 
-// ---- Contiguous rows: one thread for some vectors of the output ----------------------------------------
-
-constexpr std::uint32_t kVectors = 2;  // for each thread: their loads are in flight together
+// ---- Contiguous rows: vectors of the output ------------------------------------------------------------
 
 template <std::size_t kBytes>
 struct VectorOf;
@@ -54,59 +52,89 @@ struct VectorOf<16> {
 };
 
 template <class T, std::size_t kWidth>
-struct MovedVector {
-  std::int64_t to = 0;
-  std::array<T, kWidth / sizeof(T)> elements{};
-};
+using Elements = std::array<T, kWidth / sizeof(T)>;
 
-template <class T, std::size_t kWidth, bool kAligned>
-__device__ MovedVector<T, kWidth> gather_vector(const RowMove& move, std::uint32_t number, const T* __restrict__ in) {
+template <class T, std::size_t kWidth>
+__device__ Elements<T, kWidth> load_vector(const T* from) {
   using Vector = typename VectorOf<kWidth>::type;
-  constexpr int kElements = kWidth / sizeof(T);
-  MovedVector<T, kWidth> vector;
-  std::uint32_t rest = number;
-  const auto position = static_cast<std::int64_t>(move.row.split(rest)) * kElements;
-  vector.to = position;
-  std::int64_t from = 0;
-  bool moved = true;
-  for (int i = 0; i < move.outer; ++i) moved &= move.axes[i].move(move.axes[i].size.split(rest), vector.to, from);
-  if (!moved) return vector;
-  const std::int64_t distance = position - move.run.first;
-  if (kAligned && distance >= 0 && distance + kElements <= move.run.count) {
-    vector.elements = std::bit_cast<std::array<T, kElements>>(*reinterpret_cast<const Vector*>(in + from + distance));
-    return vector;
-  }
-#pragma unroll
-  for (int i = 0; i < kElements; ++i) {
-    std::int64_t at = from;
-    if (move.run.move_input(distance + i, at)) vector.elements[i] = in[at];
-  }
-  return vector;
+  return std::bit_cast<Elements<T, kWidth>>(*reinterpret_cast<const Vector*>(from));
 }
 
-template <class T, std::size_t kWidth, bool kAligned>
+// The vector at a distance from the first position that is taken; `in` is where that takes from.
+template <class T, std::size_t kWidth, RowMode kMode>
+__device__ Elements<T, kWidth> moved_vector(const MovedAxis<std::uint32_t>& run, std::int32_t distance,
+                                            const T* __restrict__ in) {
+  constexpr int kCount = kWidth / sizeof(T);
+  Elements<T, kWidth> result{};
+  if constexpr (kMode == RowMode::copy) {
+    if (distance >= 0 && distance + kCount <= run.count) return load_vector<T, kWidth>(in + distance);
+  } else if constexpr (kMode == RowMode::reverse) {
+    if (distance >= 0 && distance + kCount <= run.count) {
+      const auto forward = load_vector<T, kWidth>(in - distance - (kCount - 1));
+#pragma unroll
+      for (int i = 0; i < kCount; ++i) result[i] = forward[kCount - 1 - i];
+      return result;
+    }
+  } else if constexpr (kMode == RowMode::spread) {
+    const std::int32_t k = distance >> 1;  // distances are even, or all odd: then one less than where they begin
+    const int phase = distance & 1;
+    if (distance >= 0 && k + phase + kCount / 2 <= run.count) {
+      const auto half = load_vector<T, kWidth / 2>(in + k + phase);
+#pragma unroll
+      for (int i = 0; i < kCount / 2; ++i) {
+        result[2 * i] = phase == 0 ? half[i] : T{0};
+        result[2 * i + 1] = phase == 0 ? T{0} : half[i];
+      }
+      return result;
+    }
+  }
+  const auto in_stride = static_cast<std::int32_t>(run.in_stride);
+#pragma unroll
+  for (int i = 0; i < kCount; ++i) {
+    const std::int32_t k = run.taken(distance + i);
+    if (k >= 0) result[i] = in[std::int64_t{k} * in_stride];
+  }
+  return result;
+}
+
+template <class T, std::size_t kWidth, RowMode kMode>
 __global__ void __launch_bounds__(kThreads)
     move_vectors(const __grid_constant__ RowMove move, const T* __restrict__ in, T* __restrict__ out) {
   using Vector = typename VectorOf<kWidth>::type;
-  const std::uint32_t first = blockIdx.x * (kThreads * kVectors) + threadIdx.x;
-  MovedVector<T, kWidth> vectors[kVectors];
+  std::uint32_t rest = blockIdx.x * kThreads + threadIdx.x;
+  if (rest >= move.threads) return;
+  const auto position = static_cast<std::int32_t>(move.row.split(rest) * (kWidth / sizeof(T)));
+  const auto first_row = static_cast<std::uint32_t>(move.rows.split(rest) * kRowsOfThread);
+  std::int64_t to = position, from = 0;
+  bool moved = true;
+  for (int i = 1; i < move.outer; ++i) moved &= move.axes[i].move(move.axes[i].size.split(rest), to, from);
+
+  // All loads before the first store.
+  Elements<T, kWidth> vectors[kRowsOfThread] = {};
 #pragma unroll
-  for (std::uint32_t i = 0; i < kVectors; ++i) {
-    const std::uint32_t number = first + i * kThreads;
-    if (number < move.vectors) vectors[i] = gather_vector<T, kWidth, kAligned>(move, number, in);
+  for (int i = 0; i < kRowsOfThread; ++i) {
+    std::int64_t row_to = to, row_from = from;
+    if (first_row + i >= move.axes[0].size.value || !move.axes[0].move(first_row + i, row_to, row_from) || !moved)
+      continue;
+    vectors[i] = moved_vector<T, kWidth, kMode>(move.run, position - move.run.first, in + row_from);
   }
 #pragma unroll
-  for (std::uint32_t i = 0; i < kVectors; ++i) {
-    if (first + i * kThreads >= move.vectors) continue;
-    *reinterpret_cast<Vector*>(out + vectors[i].to) = std::bit_cast<Vector>(vectors[i].elements);
+  for (int i = 0; i < kRowsOfThread; ++i) {
+    if (first_row + i >= move.axes[0].size.value) continue;
+    const std::int64_t row_to = to + std::int64_t{first_row + i} * move.axes[0].out_stride;
+    *reinterpret_cast<Vector*>(out + row_to) = std::bit_cast<Vector>(vectors[i]);
   }
 }
 
 template <class T, std::size_t kWidth>
-cudaError_t launch_rows(bool aligned, const T* in, T* out, const RowMove& move, cudaStream_t stream) {
-  const std::int64_t threads = (std::int64_t{move.vectors} + kVectors - 1) / kVectors;
-  if (aligned) return launch(stream, threads, move_vectors<T, kWidth, true>, move, in, out);
-  return launch(stream, threads, move_vectors<T, kWidth, false>, move, in, out);
+cudaError_t launch_rows(RowMode mode, const T* in, T* out, const RowMove& move, cudaStream_t stream) {
+  auto kernel = move_vectors<T, kWidth, RowMode::elements>;
+  if constexpr (kWidth > sizeof(T)) {
+    if (mode == RowMode::copy) kernel = move_vectors<T, kWidth, RowMode::copy>;
+    if (mode == RowMode::reverse) kernel = move_vectors<T, kWidth, RowMode::reverse>;
+    if (mode == RowMode::spread) kernel = move_vectors<T, kWidth, RowMode::spread>;
+  }
+  return launch(stream, move.threads, kernel, move, in, out);
 }
 
 }  // namespace
@@ -120,19 +148,18 @@ cudaError_t move_gather(std::size_t element_size, const void* in, void* out, con
   return status;
 }
 
-cudaError_t move_rows(std::size_t element_size, std::size_t width, bool aligned, const void* in, void* out,
+cudaError_t move_rows(std::size_t element_size, std::size_t width, RowMode mode, const void* in, void* out,
                       const RowMove& move, cudaStream_t stream) {
   cudaError_t status = cudaSuccess;
   visit_size(element_size, [&]<class T>() {
     const auto* from = static_cast<const T*>(in);
     auto* to = static_cast<T*>(out);
     if (width == 16) {
-      status = launch_rows<T, 16>(aligned, from, to, move, stream);
+      status = launch_rows<T, 16>(mode, from, to, move, stream);
     } else if (width == 8) {
-      status = launch_rows<T, 8>(aligned, from, to, move, stream);
+      status = launch_rows<T, 8>(mode, from, to, move, stream);
     } else {
-      status = launch(stream, (std::int64_t{move.vectors} + kVectors - 1) / kVectors, move_vectors<T, sizeof(T), false>,
-                      move, from, to);
+      status = launch_rows<T, sizeof(T)>(mode, from, to, move, stream);
     }
   });
   return status;

@@ -9,6 +9,7 @@
 #include <cuda_runtime_api.h>
 
 #include <cstdint>
+#include <type_traits>
 
 namespace bp::cuda {
 
@@ -16,21 +17,24 @@ namespace bp::cuda {
 // others are zero.
 template <class Unsigned>
 struct MovedAxis {
-  Divisor<Unsigned> size, step;
-  std::int64_t first = 0, count = 1;
+  using Signed = std::make_signed_t<Unsigned>;
+  Divisor<Unsigned> size{}, step{};
+  Signed first = 0, count = 1;
   std::int64_t out_stride = 1, in_stride = 1;
 
+  // The k of a position, -1 where it is zero; by the distance from `first`.
+  [[nodiscard]] constexpr Signed taken(Signed distance) const {
+    if (distance < 0) return -1;
+    const Unsigned k = step.quotient(static_cast<Unsigned>(distance));
+    const bool taken = static_cast<Signed>(k) < count && k * step.value == static_cast<Unsigned>(distance);
+    return taken ? static_cast<Signed>(k) : -1;
+  }
   // Moves both offsets to a position; false where it is zero.
   [[nodiscard]] constexpr bool move(Unsigned position, std::int64_t& out, std::int64_t& in) const {
+    const Signed k = taken(static_cast<Signed>(position) - first);
     out += static_cast<std::int64_t>(position) * out_stride;
-    return move_input(static_cast<std::int64_t>(position) - first, in);
-  }
-  // The input's alone, by the distance from `first`.
-  [[nodiscard]] constexpr bool move_input(std::int64_t distance, std::int64_t& in) const {
-    if (distance < 0) return false;
-    const Unsigned k = step.quotient(static_cast<Unsigned>(distance));
-    in += static_cast<std::int64_t>(k) * in_stride;
-    return static_cast<std::int64_t>(k) < count && k * step.value == static_cast<Unsigned>(distance);
+    in += k * in_stride;
+    return k >= 0;
   }
 };
 
@@ -44,15 +48,23 @@ cudaError_t move_gather(std::size_t element_size, const void* in, void* out, con
                         cudaStream_t stream);
 
 // The output's rows are contiguous, and each is so many whole vectors of `width` bytes, which begin at multiples of it.
+// Each thread moves the same vector of a few rows.
+inline constexpr std::int64_t kRowsOfThread = 4;
 struct RowMove {
-  std::uint32_t vectors = 0;   // in all, below 2^31
-  Divisor<std::uint32_t> row;  // vectors of one row
-  MovedAxis<std::uint32_t> run;
-  int outer = 0;  // axes outside of the row
+  std::int64_t threads = 0;              // below 2^31
+  Divisor<std::uint32_t> row{}, rows{};  // vectors of one row; threads that share the rows of the innermost outer axis
+  MovedAxis<std::uint32_t> run{};        // its in_stride is of 32 bits
+  int outer = 0;                         // axes outside of the row, at least one; the innermost first
   MovedAxis<std::uint32_t> axes[kMaxRank];
 };
-// Aligned: every vector of the input that is wholly taken begins at a multiple of `width`, too, and is loaded as one.
-cudaError_t move_rows(std::size_t element_size, std::size_t width, bool aligned, const void* in, void* out,
+// What a vector of the output that is wholly taken is made of.
+enum class RowMode {
+  copy,      // a vector of the input, which begins at a multiple of its width
+  reverse,   // the same, backwards
+  spread,    // half of one, with a zero behind or before each element
+  elements,  // one by one
+};
+cudaError_t move_rows(std::size_t element_size, std::size_t width, RowMode mode, const void* in, void* out,
                       const RowMove& move, cudaStream_t stream);
 
 }  // namespace bp::cuda
