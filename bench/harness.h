@@ -16,8 +16,8 @@ class Peers;
 
 // ---- What is timed ---------------------------------------------------------------------------------------
 
-// A problem to time. Groups: "cpu" and "cuda" are the tables of each device's issue, "network" the shapes of real
-// networks.
+// A problem to time. Groups: "cpu" and "cuda" are the tables of each device's issue, "large" those that 32 bits cannot
+// count, "network" the shapes of real networks.
 struct Workload {
   std::string group;
   tools::Problem problem;

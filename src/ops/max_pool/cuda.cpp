@@ -90,6 +90,7 @@ void report(std::string_view op, std::string_view tensor, const PoolGeometry& g,
   require(op, "check", cudaMemcpyAsync(&found, workspace, sizeof found, cudaMemcpyDeviceToHost, stream));
   require(op, "check", cudaStreamSynchronize(stream));
   if (found.count == 0) return;
+  if (found.first_inverted == 0) invalid("{}: {}: some are no tap of their window, expected a tap or none", op, tensor);
   auto number = static_cast<std::int64_t>(~found.first_inverted);
   std::string at;
   for (int i = 2; i >= 5 - rank; --i) {

@@ -119,8 +119,9 @@ struct IndexTensor {
 
 // What a run leaves in its workspace of stored winners that are no tap of their window. All zero: none.
 struct WrongWinnersFound {
-  unsigned long long count;
-  unsigned long long first_inverted;  // ~ the row-major number of the first window, so that the greatest is the first
+  unsigned long long count;           // how many, or only that there are some
+  unsigned long long first_inverted;  // ~ the row-major number of the first window, so that the greatest is the first;
+                                      // 0: a kernel that does not tell which
 };
 
 // ---- Launches ------------------------------------------------------------------------------------------

@@ -31,7 +31,7 @@ template <int kLevel, class T, class Int, int kLevels>
 __device__ Acc<T> nested_sum(const ResampleGather<Int>& s, const Rows<Int, kLevels>& rows, const T* __restrict__ in) {
   if constexpr (kLevel < kLevels) {
     if (kLevel < s.levels) {
-      const ResampleAxis<Int>& axis = s.axes[s.axis_of_level[kLevel]];
+      const SummedAxis<Int>& axis = s.axes[s.axis_of_level[kLevel]];
       const auto* weight = static_cast<const Acc<T>*>(axis.weight);
       const Int end = axis.begin[rows.row[kLevel] + 1];
       Acc<T> total = 0;
@@ -58,7 +58,7 @@ __device__ Place place_of(const ResampleGather<Int>& s, std::int64_t item, const
   Place place;
   auto rest = static_cast<Unsigned>(item);
   for (int i = 0; i < s.rank; ++i) {
-    const ResampleAxis<Int>& axis = s.axes[i];
+    const SummedAxis<Int>& axis = s.axes[i];
     const auto at = static_cast<Int>(axis.size.split(rest));
     place.out += at * axis.out_stride;
     if (axis.level >= 0) {

@@ -16,7 +16,7 @@ namespace bp::cuda {
 // offset[i] away (`begin` is null, too), or the sum over k from begin[i] to begin[i + 1] of weight[k] times the one
 // offset[k] away.
 template <class Int>
-struct ResampleAxis {
+struct SummedAxis {
   Divisor<std::make_unsigned_t<Int>> size{};
   std::int64_t out_stride = 0, in_stride = 0;
   const Int* begin = nullptr;
@@ -31,7 +31,7 @@ template <class Int>
 struct ResampleGather {
   std::int64_t count = 0;
   int rank = 0;
-  ResampleAxis<Int> axes[kMaxRank];  // the innermost in the output's memory first
+  SummedAxis<Int> axes[kMaxRank];  // the innermost in the output's memory first
   int levels = 0;
   int axis_of_level[kMaxRank] = {};
   Int block = 0;                  // so many terms are summed on their own

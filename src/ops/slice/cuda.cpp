@@ -76,13 +76,27 @@ class Gather {
 
 // ---- rows ----------------------------------------------------------------------------------------------
 
+// The threads that share the rows of the innermost outer axis; one row is an axis of one position.
+std::int64_t rows_of(const Movement& m) {
+  return m.rank == 1 ? 1 : (m.axes[m.rank - 2].size + kRowsOfThread - 1) / kRowsOfThread;
+}
+// All threads, with so many vectors in a row.
+std::int64_t row_threads(const Movement& m, std::int64_t vectors) {
+  std::int64_t threads = vectors * rows_of(m);
+  for (int i = 0; i < m.rank - 2; ++i) threads *= m.axes[i].size;
+  return threads;
+}
+
 // Kernels number threads and positions with 32 bits; offsets have 64.
 template <class Plan>
 std::string refuse_rows(const Plan& plan) {
   if (is_empty(plan)) return {};
   const Movement m = movement_of(plan);
   if (m.run().out_stride != 1) return "the innermost axis of the output is not contiguous";
-  if (output_of(plan).count() > kMost32) return "the output has 2^31 elements or more";
+  for (int i = 0; i < m.rank; ++i) {
+    if (m.axes[i].size > kMost32) return "an axis of the output has 2^31 elements or more";
+  }
+  if (row_threads(m, m.run().size) > kMost32) return "the output has more elements than 2^31 threads take";
   if (std::abs(m.run().in_stride) > kMost32) return "the innermost stride of the input is 2^31 or more";
   return {};
 }
@@ -104,12 +118,10 @@ class Rows {
     std::byte* out = moved_.out(bindings);
     const std::size_t width = width_of(out);
     const std::int64_t row = moved_.movement.run().size / elements(width);
-    const std::int64_t rows = (std::int64_t{move_.axes[0].size.value} + kRowsOfThread - 1) / kRowsOfThread;
     RowMove move = move_;
     move.row = Divisor<std::uint32_t>(row);
-    move.rows = Divisor<std::uint32_t>(rows);
-    move.threads = row * rows;
-    for (int i = 1; i < move.outer; ++i) move.threads *= move.axes[i].size.value;
+    move.rows = Divisor<std::uint32_t>(rows_of(moved_.movement));
+    move.threads = row_threads(moved_.movement, row);
     return move_rows(moved_.element, width, mode_of(in, width), in, out, move, stream);
   }
 
