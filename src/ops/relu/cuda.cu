@@ -47,45 +47,32 @@ cudaError_t launch_strided(cudaStream_t stream, const Strided<kViews>& views, F 
                 static_cast<const T*>(x), static_cast<const T*>(dy));
 }
 
-// ---- In one piece: vectors, several of each tensor in flight before the first is used -------------------
+// ---- In one piece: one thread for each vector ----------------------------------------------------------
 
-constexpr int kVectors = 4;  // of one tensor, for each thread
-
-// The streaming hints say that nothing is used twice. An output may be an input: each element is read by the thread
-// that writes it, before.
+// (Several for each thread would be a little slower.) The streaming hints say that nothing is used twice. An output may
+// be an input: each element is read by the thread that writes it, before.
 template <class T, class F>
 __global__ void __launch_bounds__(kThreads) map_packed(std::int64_t count, F f, T* out, const T* x, const T* dy) {
   using Elements = std::array<T, kVectorBytes / sizeof(T)>;
   constexpr std::int64_t kElements = kVectorBytes / sizeof(T);
   const std::int64_t vectors = count / kElements;
-  const std::int64_t first = std::int64_t{blockIdx.x} * (kThreads * kVectors) + threadIdx.x;
-  uint4 vx[kVectors], vdy[kVectors] = {};
+  const std::int64_t at = std::int64_t{blockIdx.x} * kThreads + threadIdx.x;
+  if (at < vectors) {
+    auto values = std::bit_cast<Elements>(__ldcs(reinterpret_cast<const uint4*>(x) + at));
+    Elements gradients{};
+    if constexpr (F::kReadsDy) gradients = std::bit_cast<Elements>(__ldcs(reinterpret_cast<const uint4*>(dy) + at));
 #pragma unroll
-  for (int i = 0; i < kVectors; ++i) {
-    const std::int64_t at = first + i * kThreads;
-    if (at >= vectors) continue;
-    vx[i] = __ldcs(reinterpret_cast<const uint4*>(x) + at);
-    if constexpr (F::kReadsDy) vdy[i] = __ldcs(reinterpret_cast<const uint4*>(dy) + at);
+    for (int k = 0; k < kElements; ++k) values[k] = f(values[k], gradients[k]);
+    __stcs(reinterpret_cast<uint4*>(out) + at, std::bit_cast<uint4>(values));
+  } else if (at == vectors) {  // less than a vector is left over
+    for (std::int64_t i = vectors * kElements; i < count; ++i) out[i] = f(x[i], F::kReadsDy ? dy[i] : T{});
   }
-#pragma unroll
-  for (int i = 0; i < kVectors; ++i) {
-    const std::int64_t at = first + i * kThreads;
-    if (at >= vectors) continue;
-    auto result = std::bit_cast<Elements>(vx[i]);
-    const auto gradients = std::bit_cast<Elements>(vdy[i]);
-#pragma unroll
-    for (int k = 0; k < kElements; ++k) result[k] = f(result[k], gradients[k]);
-    __stcs(reinterpret_cast<uint4*>(out) + at, std::bit_cast<uint4>(result));
-  }
-  // Less than a vector is left over.
-  const std::int64_t last = vectors * kElements + first;
-  if (first < kElements && last < count) out[last] = f(x[last], F::kReadsDy ? dy[last] : T{});
 }
 
 template <class T, class F>
 cudaError_t launch_packed(cudaStream_t stream, std::int64_t count, F f, void* out, const void* x, const void* dy) {
-  constexpr std::int64_t kEach = kVectors * kVectorBytes / sizeof(T);
-  return launch(stream, (count + kEach - 1) / kEach, map_packed<T, F>, count, f, static_cast<T*>(out),
+  constexpr std::int64_t kElements = kVectorBytes / sizeof(T);
+  return launch(stream, (count + kElements - 1) / kElements, map_packed<T, F>, count, f, static_cast<T*>(out),
                 static_cast<const T*>(x), static_cast<const T*>(dy));
 }
 

@@ -53,54 +53,70 @@ struct VectorOf<16> {
 
 template <class T, std::size_t kWidth>
 using Elements = std::array<T, kWidth / sizeof(T)>;
+template <std::size_t kWidth>
+using Vector = typename VectorOf<kWidth>::type;
 
-template <class T, std::size_t kWidth>
-__device__ Elements<T, kWidth> load_vector(const T* from) {
-  using Vector = typename VectorOf<kWidth>::type;
-  return std::bit_cast<Elements<T, kWidth>>(*reinterpret_cast<const Vector*>(from));
+template <std::size_t kWidth, class T>
+__device__ Vector<kWidth> load_vector(const T* from) {
+  return *reinterpret_cast<const Vector<kWidth>*>(from);
 }
 
-// The vector at a distance from the first position that is taken; `in` is where that takes from.
-template <class T, std::size_t kWidth, RowMode kMode>
-__device__ Elements<T, kWidth> moved_vector(const MovedAxis<std::uint32_t>& run, std::int32_t distance,
-                                            const T* __restrict__ in) {
-  constexpr int kCount = kWidth / sizeof(T);
-  Elements<T, kWidth> result{};
-  if constexpr (kMode == RowMode::copy) {
-    if (distance >= 0 && distance + kCount <= run.count) return load_vector<T, kWidth>(in + distance);
-  } else if constexpr (kMode == RowMode::reverse) {
-    if (distance >= 0 && distance + kCount <= run.count) {
-      const auto forward = load_vector<T, kWidth>(in - distance - (kCount - 1));
-#pragma unroll
-      for (int i = 0; i < kCount; ++i) result[i] = forward[kCount - 1 - i];
-      return result;
-    }
-  } else if constexpr (kMode == RowMode::spread) {
-    const std::int32_t k = distance >> 1;  // distances are even, or all odd: then one less than where they begin
-    const int phase = distance & 1;
-    if (distance >= 0 && k + phase + kCount / 2 <= run.count) {
-      const auto half = load_vector<T, kWidth / 2>(in + k + phase);
-#pragma unroll
-      for (int i = 0; i < kCount / 2; ++i) {
-        result[2 * i] = phase == 0 ? half[i] : T{0};
-        result[2 * i + 1] = phase == 0 ? T{0} : half[i];
-      }
-      return result;
-    }
-  }
+// The vector at a distance from the first position that is taken, element by element; `in` is where that takes from.
+template <class T, std::size_t kWidth>
+__device__ Vector<kWidth> vector_of_elements(const MovedAxis<std::uint32_t>& run, std::int32_t distance,
+                                             const T* __restrict__ in) {
   const auto in_stride = static_cast<std::int32_t>(run.in_stride);
+  Elements<T, kWidth> result{};
 #pragma unroll
-  for (int i = 0; i < kCount; ++i) {
+  for (int i = 0; i < static_cast<int>(result.size()); ++i) {
     const std::int32_t k = run.taken(distance + i);
     if (k >= 0) result[i] = in[std::int64_t{k} * in_stride];
   }
-  return result;
+  return std::bit_cast<Vector<kWidth>>(result);
+}
+
+// Where whole vectors are taken, few are taken in part: as a call, these cost the others no registers.
+template <class T, std::size_t kWidth>
+__device__ __noinline__ Vector<kWidth> vector_in_part(const MovedAxis<std::uint32_t>& run, std::int32_t distance,
+                                                      const T* __restrict__ in) {
+  return vector_of_elements<T, kWidth>(run, distance, in);
+}
+
+template <class T, std::size_t kWidth, RowMode kMode>
+__device__ Vector<kWidth> moved_vector(const MovedAxis<std::uint32_t>& run, std::int32_t distance,
+                                       const T* __restrict__ in) {
+  constexpr int kCount = kWidth / sizeof(T);
+  if constexpr (kMode == RowMode::elements) {
+    return vector_of_elements<T, kWidth>(run, distance, in);
+  } else {
+    const std::int32_t taken_before = kMode == RowMode::spread ? (distance + 1) >> 1 : distance;
+    const std::int32_t taken_here = kMode == RowMode::spread ? kCount / 2 : kCount;
+    if (distance < 0 || taken_before + taken_here > run.count) {
+      if (distance <= -kCount || taken_before >= run.count) return {};
+      return vector_in_part<T, kWidth>(run, distance, in);
+    }
+    if constexpr (kMode == RowMode::copy) return load_vector<kWidth>(in + distance);
+    Elements<T, kWidth> result{};
+    if constexpr (kMode == RowMode::reverse) {
+      const auto forward = std::bit_cast<Elements<T, kWidth>>(load_vector<kWidth>(in - distance - (kCount - 1)));
+#pragma unroll
+      for (int i = 0; i < kCount; ++i) result[i] = forward[kCount - 1 - i];
+    } else {
+      const auto half = std::bit_cast<Elements<T, kWidth / 2>>(load_vector<kWidth / 2>(in + taken_before));
+      const bool odd = (distance & 1) != 0;  // as all are, or none
+#pragma unroll
+      for (int i = 0; i < kCount / 2; ++i) {
+        result[2 * i] = odd ? T{0} : half[i];
+        result[2 * i + 1] = odd ? half[i] : T{0};
+      }
+    }
+    return std::bit_cast<Vector<kWidth>>(result);
+  }
 }
 
 template <class T, std::size_t kWidth, RowMode kMode>
 __global__ void __launch_bounds__(kThreads)
     move_vectors(const __grid_constant__ RowMove move, const T* __restrict__ in, T* __restrict__ out) {
-  using Vector = typename VectorOf<kWidth>::type;
   std::uint32_t rest = blockIdx.x * kThreads + threadIdx.x;
   if (rest >= move.threads) return;
   const auto position = static_cast<std::int32_t>(move.row.split(rest) * (kWidth / sizeof(T)));
@@ -110,7 +126,7 @@ __global__ void __launch_bounds__(kThreads)
   for (int i = 1; i < move.outer; ++i) moved &= move.axes[i].move(move.axes[i].size.split(rest), to, from);
 
   // All loads before the first store.
-  Elements<T, kWidth> vectors[kRowsOfThread] = {};
+  Vector<kWidth> vectors[kRowsOfThread] = {};
 #pragma unroll
   for (int i = 0; i < kRowsOfThread; ++i) {
     std::int64_t row_to = to, row_from = from;
@@ -122,7 +138,7 @@ __global__ void __launch_bounds__(kThreads)
   for (int i = 0; i < kRowsOfThread; ++i) {
     if (first_row + i >= move.axes[0].size.value) continue;
     const std::int64_t row_to = to + std::int64_t{first_row + i} * move.axes[0].out_stride;
-    *reinterpret_cast<Vector*>(out + row_to) = std::bit_cast<Vector>(vectors[i]);
+    *reinterpret_cast<Vector<kWidth>*>(out + row_to) = vectors[i];
   }
 }
 
