@@ -49,7 +49,7 @@ cudaError_t move_gather(std::size_t element_size, const void* in, void* out, con
 
 // The output's rows are contiguous, and each is so many whole vectors of `width` bytes, which begin at multiples of it.
 // Each thread moves the same vector of a few rows.
-inline constexpr std::int64_t kRowsOfThread = 4;
+inline constexpr std::int64_t kRowsOfThread = 2;
 struct RowMove {
   std::int64_t threads = 0;              // below 2^31
   Divisor<std::uint32_t> row{}, rows{};  // vectors of one row; threads that share the rows of the innermost outer axis
