@@ -87,8 +87,8 @@ void require_no_capture(std::string_view op) {
   // The legacy stream cannot be captured itself, but tells of a capture that it would wait for, and does not disturb
   // it.
   require(op, "create", cudaStreamIsCapturing(cudaStreamLegacy, &unused));
-  // Of a capture on a stream that it would not wait for only a call tells that is forbidden then, such as this one, which
-  // frees nothing. (It ends that capture, as the copy of the tables would.)
+  // Of a capture on a stream that it would not wait for only a call tells that is forbidden then, such as this one,
+  // which frees nothing. (It ends that capture, as the copy of the tables would.)
   require(op, "create", cudaFree(nullptr));
 }
 

@@ -6,11 +6,11 @@
 #include <hwy/foreach_target.h>  // IWYU pragma: keep
 
 #include "backends/cpu/dispatch.h"
-#include "core/nest.h"
 #include "backends/cpu/panels.h"
 #include "backends/cpu/parallel.h"
 #include "backends/cpu/runs-inl.h"
 #include "backends/cpu/transpose-inl.h"
+#include "core/nest.h"
 #include "ops/relu/relu.h"
 
 #ifndef BP_OPS_RELU_CPU_ONCE

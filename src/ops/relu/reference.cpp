@@ -10,9 +10,8 @@ void relu(const ReluPlan& plan, const Bindings& bindings) {
   visit(Relu::Types{}, plan.x.dtype, [&]<class T>() {
     const T* x = bindings.input<T>(0);
     T* y = bindings.output<T>(0);
-    cpu::for_each_index(plan.x.shape(), [&](const Dims& i) {
-      y[cpu::offset(plan.y, i)] = relu_of(x[cpu::offset(plan.x, i)]);
-    });
+    cpu::for_each_index(plan.x.shape(),
+                        [&](const Dims& i) { y[cpu::offset(plan.y, i)] = relu_of(x[cpu::offset(plan.x, i)]); });
   });
 }
 

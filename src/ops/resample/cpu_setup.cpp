@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // From the tensors and tables of a resample to rows: which axis runs along a row, how its sums are made, and the
 // scratch memory that needs.
-#include "core/nest.h"
 #include "backends/cpu/scratch.h"
+#include "core/nest.h"
 #include "ops/resample/cpu_rows.h"
 
 #include <fmt/format.h>
