@@ -5,6 +5,17 @@ set -euo pipefail
 jobs=${1:-$(nproc)}
 record=tests/results/test-full.txt
 mkdir -p tests/results
+# sweep SET MODE: what went wrong, and the counts.
+sweep() {
+  set -o pipefail
+  # 77: a set that the processor lacks, and said so
+  tests/matrix.sh build/release/tools/backpass "$1" "$2" 20000 |
+    grep -E '^(skipped|DIFFERS|CRASHED|  again|[0-9]+ problem)' || [ "${PIPESTATUS[0]}" -eq 77 ]
+}
+files=$(mktemp -d)
+export files
+export -f sweep
+trap 'rm -rf "$files"' EXIT
 {
   echo "make test-full, $(date -u +%Y-%m-%d), commit $(git rev-parse --short HEAD)$(git diff --quiet HEAD || echo ' and changes')"
   echo "machine: $(uname -m), $(sed -n 's/^model name.*: //p' /proc/cpuinfo | head -n 1), $(nproc) cores, $(g++ --version | head -n 1)"
@@ -15,15 +26,16 @@ mkdir -p tests/results
   echo "== all 2^32 f32 values down, on vectors of each instruction set"
   BACKPASS_TEST_FULL=1 build/release/tests/simd_test | grep -E '^\[ +(OK|FAILED|PASSED|SKIPPED)'
   echo
-  echo "== every instruction set, 1, 2, 3 and 7 threads: named problems, and 50,000 random ones each"
-  for set in SCALAR SSE4 AVX2 AVX3; do
-    for mode in ordinary parts streams; do
-      echo "$set $mode"
-      # 77: a set that the processor lacks, and said so
-      tests/matrix.sh build/release/tools/backpass $set $mode 50000 | grep -E '^(skipped|DIFFERS|CRASHED|  again|[0-9]+ problem)' ||
-        [ "${PIPESTATUS[0]}" -eq 77 ]
-    done
-  done
+  echo "== every instruction set, 1, 2, 3 and 7 threads: named problems, and 20,000 random ones each"
+  # As many at a time as there are jobs; each writes a file, and they are shown in order.
+  printf '%s\n' {SCALAR,SSE4,AVX2,AVX3}" "{ordinary,parts,streams} >"$files/runs"
+  failed=0
+  xargs -a "$files/runs" -P "$jobs" -L 1 bash -c 'sweep "$@" >"$files/$1-$2"' sweep || failed=1
+  while read -r set mode; do
+    echo "$set $mode"
+    cat "$files/$set-$mode"
+  done <"$files/runs"
+  [ $failed = 0 ] || exit 1
   echo
   echo "== a million random problems"
   build/release/tools/backpass check --random 1000000 --first 1000000

@@ -3,18 +3,21 @@
 
 #include "backends/cpu/parallel.h"
 #include "backends/cpu/scratch.h"
+#include "core/status.h"
 
 #include <algorithm>
 #include <array>
+#include <atomic>
+#include <ranges>
 #include <utility>
 
 namespace bp::cpu {
 
-Slabs::Slabs(std::span<const int> axes, std::initializer_list<const Tensor*> tensors) {
+Slabs::Slabs(std::span<const int> axes, std::span<const Tensor* const> tensors) {
   const auto most = static_cast<double>(4 * least_part());
   double bytes = 0;
   for (const Tensor* t : tensors) bytes += static_cast<double>(t->count()) * static_cast<double>(size_of(t->dtype));
-  sizes_ = (*tensors.begin())->sizes;
+  sizes_ = tensors.front()->sizes;
   for (const int axis : axes) {
     if (bytes <= most) break;
     if (sizes_[axis] == 1) continue;
@@ -48,9 +51,9 @@ std::int64_t Slabs::offset(const Tensor& t, std::int64_t slab) const {
   if (axis_ < 0) return 0;
   std::int64_t at = slab % pieces() * piece_ * t.strides[axis_];
   slab /= pieces();
-  for (auto axis = walked_.rbegin(); axis != walked_.rend(); ++axis) {
-    at += slab % sizes_[*axis] * t.strides[*axis];
-    slab /= sizes_[*axis];
+  for (const int axis : std::views::reverse(walked_)) {
+    at += slab % sizes_[axis] * t.strides[axis];
+    slab /= sizes_[axis];
   }
   return at;
 }
@@ -60,8 +63,12 @@ namespace {
 class SlabKernel final : public Kernel {
  public:
   SlabKernel(Slabs slabs, std::vector<Tensor> inputs, std::vector<Tensor> outputs, const Settings& settings,
-             const MakeSlab& make)
-      : team_(settings), slabs_(std::move(slabs)), inputs_(std::move(inputs)), outputs_(std::move(outputs)) {
+             const MakeSlab& make, ReportSlabs report)
+      : team_(settings),
+        slabs_(std::move(slabs)),
+        inputs_(std::move(inputs)),
+        outputs_(std::move(outputs)),
+        report_(std::move(report)) {
     const Settings alone{.threads = 1};
     whole_ = make(slabs_.piece(), alone);
     if (slabs_.last_piece() != slabs_.piece()) last_ = make(slabs_.last_piece(), alone);
@@ -75,6 +82,7 @@ class SlabKernel final : public Kernel {
 
   void run(const Bindings& bindings) const override {
     const TeamScratch scratch(bindings.workspace, slot_bytes_);
+    std::atomic<bool> failed{false};
     team_.run_items(slabs_.count(), bytes_, [&](std::int64_t first, std::int64_t last, int slot) {
       std::array<const void*, kMostTensors> in{};
       std::array<void*, kMostTensors> out{};
@@ -89,17 +97,23 @@ class SlabKernel final : public Kernel {
           out[i] = moved(bindings.output<std::byte>(i), outputs_[i], slabs_.offset(outputs_[i], slab));
         }
         const Kernel& kernel = last_ && slabs_.ends_axis(slab) ? *last_ : *whole_;
-        kernel.run({.inputs = {in.data(), inputs_.size()},
-                    .outputs = {out.data(), outputs_.size()},
-                    .workspace = scratch.slot(slot)});
+        try {
+          kernel.run({.inputs = {in.data(), inputs_.size()},
+                      .outputs = {out.data(), outputs_.size()},
+                      .workspace = scratch.slot(slot)});
+        } catch (const Failure&) {
+          failed = true;
+        }
       }
     });
+    if (failed) report_(bindings);
   }
 
  private:
   Team team_;
   Slabs slabs_;
   std::vector<Tensor> inputs_, outputs_;
+  ReportSlabs report_;
   std::unique_ptr<Kernel> whole_, last_;  // of a slab, and of one with the last piece, where that is smaller
   std::size_t slot_bytes_ = 0;
   std::uint64_t bytes_ = 0;
@@ -108,8 +122,9 @@ class SlabKernel final : public Kernel {
 }  // namespace
 
 std::unique_ptr<Kernel> make_in_slabs(Slabs slabs, std::vector<Tensor> inputs, std::vector<Tensor> outputs,
-                                      const Settings& settings, const MakeSlab& make) {
-  return std::make_unique<SlabKernel>(std::move(slabs), std::move(inputs), std::move(outputs), settings, make);
+                                      const Settings& settings, const MakeSlab& make, ReportSlabs report) {
+  return std::make_unique<SlabKernel>(std::move(slabs), std::move(inputs), std::move(outputs), settings, make,
+                                      std::move(report));
 }
 
 }  // namespace bp::cpu

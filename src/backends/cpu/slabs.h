@@ -17,12 +17,12 @@ namespace bp::cpu {
 class Slabs {
  public:
   // `axes` may be cut, outermost first.
-  Slabs(std::span<const int> axes, std::initializer_list<const Tensor*> tensors);
+  Slabs(std::span<const int> axes, std::span<const Tensor* const> tensors);
 
   [[nodiscard]] std::int64_t count() const;
   // Whether they are as small as they should be, and so many that each of `threads` has several.
   [[nodiscard]] bool are_small() const { return are_small_; }
-  [[nodiscard]] bool are_many(int threads) const { return count() >= 4 * threads; }
+  [[nodiscard]] bool are_many(int threads) const { return count() >= std::int64_t{4} * threads; }
   // The most positions of the axis that is cut into pieces; and those of the last piece.
   [[nodiscard]] std::int64_t piece() const { return piece_; }
   [[nodiscard]] std::int64_t last_piece() const { return size_ - (pieces() - 1) * piece_; }
@@ -42,10 +42,11 @@ class Slabs {
   bool are_small_ = false;
 };
 
-// Runs a kernel for one slab after the other, each on one thread. `make(positions, settings)` makes it; it must not
-// throw when it is run.
+// Runs a kernel for one slab after the other, each on one thread. `make(positions, settings)` makes it. Where kernels
+// throw, which knows nothing of the whole, `report` is called when all are done, to throw in their stead.
 using MakeSlab = std::function<std::unique_ptr<Kernel>(std::int64_t positions, const Settings& settings)>;
+using ReportSlabs = std::function<void(const Bindings&)>;
 std::unique_ptr<Kernel> make_in_slabs(Slabs slabs, std::vector<Tensor> inputs, std::vector<Tensor> outputs,
-                                      const Settings& settings, const MakeSlab& make);
+                                      const Settings& settings, const MakeSlab& make, ReportSlabs report = {});
 
 }  // namespace bp::cpu

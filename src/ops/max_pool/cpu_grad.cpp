@@ -86,9 +86,9 @@ class GradRows {
   }
 
  private:
-  const PoolAxis& axis_d() const { return s_.g.axes[0]; }
-  const PoolAxis& axis_h() const { return s_.g.axes[1]; }
-  const PoolAxis& axis_w() const { return s_.g.axes[2]; }
+  [[nodiscard]] const PoolAxis& axis_d() const { return s_.g.axes[0]; }
+  [[nodiscard]] const PoolAxis& axis_h() const { return s_.g.axes[1]; }
+  [[nodiscard]] const PoolAxis& axis_w() const { return s_.g.axes[2]; }
 
   // ---- Rows of windows
 
@@ -364,7 +364,7 @@ class GradRows {
   }
 
   // Whether a row of windows can have a winner in rows [row, row + rows) of the plane.
-  bool reaches(std::int64_t od, std::int64_t oh, std::int64_t row, std::int64_t rows) const {
+  [[nodiscard]] bool reaches(std::int64_t od, std::int64_t oh, std::int64_t row, std::int64_t rows) const {
     const PoolAxis &ad = axis_d(), &ah = axis_h();
     const std::int64_t lowest_row = ad.position(od, ad.first_tap(od)) * ah.input + ah.position(oh, ah.first_tap(oh));
     const std::int64_t highest_row =
@@ -430,11 +430,10 @@ std::size_t RunPoolGrad(const PoolPart<PoolGradSetup>& part) {
       bytes = layout.bytes;
       if (part.scratch != nullptr) GradRows<T, W>(part, layout).run(part.first, part.last);
     };
-    if (sizeof(Acc<T>) == 4 && part.setup->g.taps() <= 255) {
-      run.template operator()<std::conditional_t<sizeof(Acc<T>) == 4, std::uint8_t, std::int64_t>>();
-    } else {
-      run.template operator()<PoolLane<Acc<T>>>();
+    if constexpr (sizeof(Acc<T>) == 4) {
+      if (part.setup->g.taps() <= 255) return run.template operator()<std::uint8_t>();
     }
+    run.template operator()<PoolLane<Acc<T>>>();
   });
   return bytes;
 }

@@ -54,14 +54,14 @@ class PoolKernel final : public Kernel {
     if (setup_.items() == 0) return;
     [[maybe_unused]] const bool wrong = run(bindings, false);
     if constexpr (std::is_same_v<Plan, MaxPoolGradPlan>) {
-      if (wrong) run(bindings, true);
+      if (wrong) (void)run(bindings, true);
       if (wrong || setup_.has_unread_winners()) reference::report_wrong_winners(*plan_, bindings);
     }
   }
 
  private:
   // Returns whether a stored winner is wrong.
-  bool run(const Bindings& bindings, bool expects_wrong) const {
+  [[nodiscard]] bool run(const Bindings& bindings, bool expects_wrong) const {
     const TeamScratch scratch(bindings.workspace, slot_bytes_);
     std::atomic<bool> wrong{false};
     team_.run_items(setup_.items(), setup_.bytes, [&](std::int64_t first, std::int64_t last, int slot) {

@@ -155,12 +155,11 @@ PoolGradSetup make_setup(const MaxPoolGradPlan& plan) {
   PoolGradSetup setup;
   const PoolGeometry& g = setup.g = plan.geometry;
   const PoolAxis &d = g.axes[0], &h = g.axes[1], &w = g.axes[2];
-  const bool recomputes = plan.winners.kind == WinnersKind::none;
-  if (recomputes) setup.x = PoolTensor(plan.x);
+  if (plan.recomputes()) setup.x = PoolTensor(plan.x);
   setup.stored = PoolStored(g, plan.winners);
   setup.dy = PoolTensor(plan.dy);
   setup.dx = PoolTensor(plan.dx);
-  setup.bytes = stored_bytes({recomputes ? &plan.x : &plan.winners.tensor, &plan.dy, &plan.dx});
+  setup.bytes = plan.bytes();
   setup.cut = cut_rows(g, plan.dx, {d.input, h.input, w.input});
 
   std::int64_t in_a_phase = 0;
@@ -186,7 +185,7 @@ PoolGradSetup make_setup(const MaxPoolGradPlan& plan) {
   }
   setup.windows = (w.extent() - 1) / w.stride + (setup.cut.columns + w.stride - 2) / w.stride + 1;
   const std::int64_t lane = accumulates_in_f64(plan.dx.dtype) ? 8 : 4;
-  finish(setup, recomputes, lane);
+  finish(setup, plan.recomputes(), lane);
   setup.rows_at_once = std::clamp<std::int64_t>(kReadAtOnce / (setup.pitch * lane), 1, kMostRowsAtOnce);
   const std::int64_t row_span = ceil_div(h.extent(), h.stride) + setup.rows_at_once - 1;
   setup.window_slots =
@@ -207,11 +206,8 @@ PoolForwardSetup make_setup(const MaxPoolPlan& plan) {
   setup.x = PoolTensor(plan.x);
   setup.y = PoolTensor(plan.y);
   setup.kind = plan.winners.kind;
-  setup.bytes = stored_bytes({&plan.x, &plan.y});
-  if (setup.kind != WinnersKind::none) {
-    setup.winners = PoolTensor(plan.winners.tensor);
-    setup.bytes = stored_bytes({&plan.x, &plan.y, &plan.winners.tensor});
-  }
+  setup.bytes = plan.bytes();
+  if (setup.kind != WinnersKind::none) setup.winners = PoolTensor(plan.winners.tensor);
   setup.cut = cut_rows(g, plan.y, {g.axes[0].output, g.axes[1].output, g.axes[2].output});
   setup.windows = setup.cut.columns;
   finish(setup, true, size_of(plan.x.dtype) == 8 ? 8 : 4);

@@ -151,7 +151,12 @@ namespace bp::cpu {
 HWY_EXPORT(RunPoolForwardTiles);
 
 std::unique_ptr<Kernel> make_max_pool_tiles(std::shared_ptr<const MaxPoolPlan> plan, const Settings& settings) {
-  PoolForwardTiles tiles = make_tiles(*plan);
+  const bool past_cache = is_past_cache(plan->bytes());
+  return make_max_pool_tiles(std::move(plan), settings, past_cache);
+}
+std::unique_ptr<Kernel> make_max_pool_tiles(std::shared_ptr<const MaxPoolPlan> plan, const Settings& settings,
+                                            bool past_cache) {
+  PoolForwardTiles tiles = make_tiles(*plan, past_cache);
   return make_pool_kernel(std::move(plan), settings, std::move(tiles), BP_DISPATCH(RunPoolForwardTiles));
 }
 

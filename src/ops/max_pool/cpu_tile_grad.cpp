@@ -48,10 +48,10 @@ class GradTiles {
   using Found = typename Search::Found;
   static constexpr int kLanes = static_cast<int>(hn::MaxLanes(TileLanes()));
   static constexpr int kLeastLanes = std::min(kLanes, 4);                           // of vectors at the ends of rows
-  static constexpr int kHeight = kStride == 1 ? 4 : 2;                              // rows of dx in a tile
+  static constexpr int kHeight = tile_height(kStride);                              // rows of dx in a tile
   static constexpr int kRows = kStride == 1 ? kWindow + kHeight - 1 : kWindow - 1;  // rows of windows for it
   static constexpr int kFirstShift = -((kWindow - 1) / kStride);                    // of windows along W
-  static constexpr int kShifts = kStride == 1 ? kWindow : 3;
+  static constexpr int kShifts = std::max(kWindow, 3);
   static constexpr std::int64_t kAhead = 4096 / sizeof(T);  // elements of dx that are asked for before they are written
 
  public:
@@ -584,7 +584,12 @@ std::size_t run_tiles(const PoolPart<PoolGradTiles>& part) { return BP_DISPATCH(
 
 std::unique_ptr<Kernel> make_max_pool_grad_tiles(std::shared_ptr<const MaxPoolGradPlan> plan,
                                                  const Settings& settings) {
-  PoolGradTiles tiles = make_tiles(*plan);
+  const bool past_cache = is_past_cache(plan->bytes());
+  return make_max_pool_grad_tiles(std::move(plan), settings, past_cache);
+}
+std::unique_ptr<Kernel> make_max_pool_grad_tiles(std::shared_ptr<const MaxPoolGradPlan> plan, const Settings& settings,
+                                                 bool past_cache) {
+  PoolGradTiles tiles = make_tiles(*plan, past_cache);
   return make_pool_kernel(std::move(plan), settings, std::move(tiles), run_tiles);
 }
 

@@ -48,7 +48,7 @@ class TileSearch {
   using M = hn::Mask<D>;
   static constexpr float kLowest = -std::numeric_limits<float>::infinity();
   static constexpr std::int64_t kAhead = 4096;                           // bytes that x is asked for ahead
-  static constexpr int kTogether = kStride == 1 ? 4 : 2;                 // rows of windows that are one tile
+  static constexpr int kTogether = tile_height(kStride);                 // rows of windows that are one tile
   static constexpr int kTileRows = kWindow + (kTogether - 1) * kStride;  // rows of x that it reads
 
  public:
@@ -100,7 +100,7 @@ class TileSearch {
     od_ = od;
     const std::int64_t step = x_.view.strides[3];
     const std::int64_t row = std::max<std::int64_t>(std::abs(step), 1) * static_cast<std::int64_t>(sizeof(T));
-    ahead_ = std::max<std::int64_t>(ceil_div(kAhead, row), kTogether * kStride) * step;
+    ahead_ = std::max<std::int64_t>(ceil_div(kAhead, row), std::int64_t{kTogether} * kStride) * step;
   }
 
   // Seeks the winners of `count` rows of windows from row o on, at most as many as are sought at once, and puts those
@@ -179,6 +179,14 @@ class TileSearch {
     const auto width = static_cast<std::int32_t>(axis_w().input);
     const auto exists = hn::And(hn::Gt(column, hn::Set(di, -1)), hn::Lt(column, hn::Set(di, width)));
     return hn::IfThenElse(hn::RebindMask(d, exists), v, hn::Set(d, kLowest));
+  }
+
+  // Tap k along W of windows from column `at` of x on.
+  template <Place kPlace>
+  HWY_INLINE V column(const T* x, std::int64_t at, std::int64_t k) const {
+    const V v = load(D(), x);
+    if constexpr (kPlace == Place::edge) return without_padding(v, at, k);
+    return v;
   }
 
   // ---- One more candidate
@@ -352,18 +360,18 @@ class TileSearch {
     if constexpr (kRow < kTileRows) {
       const T* x = source.x[kRow] + at;
       V best = hn::Zero(D());
-      VI tap = first;
+      VI along = first;
       if constexpr (kStride == 2 && kPlace != Place::pixel) {
-        along_pairs<kNan, kPlace>(x, at, nan, best, tap);
+        along_pairs<kNan, kPlace>(x, at, nan, best, along);
       } else {
-        along_columns<kNan, kPlace, 0>(x, columns, at, best, nan, best, tap);
+        along_columns<kNan, kPlace, 0>(x, columns, at, best, nan, best, along);
       }
-      tap = hn::Add(tap, hn::Set(DI(), source.tap[kRow]));
-      offer<kNan, kMore, kRow>(best, tap, best0, tap0);
-      offer<kNan, kMore, kRow - kStride>(best, tap, best1, tap1);
+      const VI found = hn::Add(along, hn::Set(DI(), source.tap[kRow]));
+      offer<kNan, kMore, kRow>(best, found, best0, tap0);
+      offer<kNan, kMore, kRow - kStride>(best, found, best1, tap1);
       if constexpr (kTogether == 4) {
-        offer<kNan, kMore, kRow - 2 * kStride>(best, tap, best2, tap2);
-        offer<kNan, kMore, kRow - 3 * kStride>(best, tap, best3, tap3);
+        offer<kNan, kMore, kRow - 2 * kStride>(best, found, best2, tap2);
+        offer<kNan, kMore, kRow - 3 * kStride>(best, found, best3, tap3);
       }
       tile_rows<kNan, kPlace, kMore, kRow + 1>(source, columns, first, at, nan, best0, best1, best2, best3, tap0, tap1,
                                                tap2, tap3);
@@ -376,8 +384,7 @@ class TileSearch {
   HWY_INLINE void along_columns(const T* x, const Columns& columns, std::int64_t at, V last, M& nan, V& best,
                                 VI& tap) const {
     if constexpr (k < kWindow) {
-      V v = load(D(), x + columns.offset[k]);
-      if constexpr (kPlace == Place::edge) v = without_padding(v, at, k);
+      const V v = column<kPlace>(x + columns.offset[k], at, k);
       if constexpr (!kNan && (kPlace == Place::inside ? k == 0 : k % 2 == 1 || k + 1 == kWindow)) {
         nan = hn::Or(nan, either_is_nan(D(), v, k == 0 ? v : last));
       }

@@ -58,8 +58,8 @@ std::string refuse(const PoolGeometry& g, DType dtype, std::initializer_list<con
   return {};
 }
 
-// With stride 1 a tile is four rows, as far apart as the taps; else two.
-std::int64_t rows_of_tile(const PoolAxis& h) { return h.stride == 1 ? 4 * h.dilation : 2; }
+// The rows that tiles cover together.
+std::int64_t rows_of_tile(const PoolAxis& h) { return tile_height(h.stride) * (h.stride == 1 ? h.dilation : 1); }
 
 // Blocks of the rows that are written, each a multiple of `together` rows.
 void cut(PoolTiles& tiles, const PoolGeometry& g, const Tensor& written, const Winners& winners, std::int64_t rows,
@@ -76,7 +76,6 @@ void cut(PoolTiles& tiles, const PoolGeometry& g, const Tensor& written, const W
       written.sizes[4] * tiles.unit * static_cast<std::int64_t>(size_of(written.dtype)) * together;
   tiles.rows_in_block = ceil_div(kBlockBytes, bytes) * together;
   tiles.row_blocks = ceil_div(rows - tiles.first_row, tiles.rows_in_block);
-  tiles.past_cache = is_past_cache(tiles.bytes);
 }
 
 bool planes_are_contiguous(const Tensor& t) {
@@ -105,7 +104,7 @@ Tensor turned(const Tensor& t, DType dtype) {
 std::string refuse_turned(const MaxPoolGradPlan& plan) {
   if (std::string reason = refuse_tiles(plan); !reason.empty()) return reason;
   const PoolGeometry& g = plan.geometry;
-  const bool recomputes = plan.winners.kind == WinnersKind::none;
+  const bool recomputes = plan.recomputes();
   if (g.channels % kTurnedPlanes != 0)
     return fmt::format("{} channels, expected a multiple of {}", g.channels, kTurnedPlanes);
   if (g.axes[2].stride != 1) return "windows of stride 2 are faster where they lie";
@@ -119,9 +118,9 @@ std::string refuse_turned(const MaxPoolGradPlan& plan) {
   return {};
 }
 
-PoolTurned make_turned(const MaxPoolGradPlan& plan) {
+PoolTurned make_turned(const MaxPoolGradPlan& plan, bool past_cache) {
   PoolTurned t;
-  const bool recomputes = plan.winners.kind == WinnersKind::none;
+  const bool recomputes = plan.recomputes();
   t.g = plan.geometry;
   t.taps = PoolTaps(t.g);
   t.stored = PoolStored(t.g, plan.winners);
@@ -130,8 +129,8 @@ PoolTurned make_turned(const MaxPoolGradPlan& plan) {
   t.dx = PoolTensor(plan.dx);
   t.turns_bytes = plan.winners.kind == WinnersKind::compact && size_of(plan.winners.tensor.dtype) == 1 &&
                   planes_are_contiguous(plan.winners.tensor);
-  t.bytes = stored_bytes({recomputes ? &plan.x : &plan.winners.tensor, &plan.dy, &plan.dx});
-  t.past_cache = is_past_cache(t.bytes);
+  t.bytes = plan.bytes();
+  t.past_cache = past_cache;
   MaxPoolGradPlan planes = plan;
   planes.geometry.batch = 1;
   planes.geometry.channels = kTurnedPlanes;
@@ -142,7 +141,7 @@ PoolTurned make_turned(const MaxPoolGradPlan& plan) {
   } else {
     planes.winners = {WinnersKind::compact, turned(plan.winners.tensor, DType::u8)};
   }
-  t.tiles = make_tiles(planes);
+  t.tiles = make_tiles(planes, false);
   const PoolAxis &h = t.g.axes[1], &w = t.g.axes[2];
   t.room = ((h.extent() + rows_of_tile(h)) * w.output + w.input + w.extent()) * kTurnedPlanes + kMostSlack;
   for (PoolTensor* tensor : {&t.tiles.dy, &t.tiles.stored.tensor}) {
@@ -153,20 +152,19 @@ PoolTurned make_turned(const MaxPoolGradPlan& plan) {
 }
 
 std::string refuse_tiles(const MaxPoolGradPlan& plan) {
-  const bool recomputes = plan.winners.kind == WinnersKind::none;
-  return refuse(plan.geometry, plan.dx.dtype, {&plan.dx, &plan.dy, recomputes ? &plan.x : &plan.dy});
+  return refuse(plan.geometry, plan.dx.dtype, {&plan.dx, &plan.dy, plan.recomputes() ? &plan.x : &plan.dy});
 }
 
 std::string refuse_tiles(const MaxPoolPlan& plan) { return refuse(plan.geometry, plan.y.dtype, {&plan.y, &plan.x}); }
 
-PoolGradTiles make_tiles(const MaxPoolGradPlan& plan) {
+PoolGradTiles make_tiles(const MaxPoolGradPlan& plan, bool past_cache) {
   PoolGradTiles tiles;
   const PoolGeometry& g = plan.geometry;
-  const bool recomputes = plan.winners.kind == WinnersKind::none;
-  if (recomputes) tiles.x = PoolTensor(plan.x);
+  if (plan.recomputes()) tiles.x = PoolTensor(plan.x);
   tiles.dy = PoolTensor(plan.dy);
   tiles.dx = PoolTensor(plan.dx);
-  tiles.bytes = stored_bytes({recomputes ? &plan.x : &plan.winners.tensor, &plan.dy, &plan.dx});
+  tiles.bytes = plan.bytes();
+  tiles.past_cache = past_cache;
   const PoolAxis& h = g.axes[1];
   // With stride 2 a tile is the rows whose first window is the same: W - 2 and the next, counted from its start.
   if (h.stride == 2 && (h.start_padding - h.window) % 2 != 0) tiles.first_row = -1;
@@ -185,13 +183,13 @@ PoolGradTiles make_tiles(const MaxPoolGradPlan& plan) {
   return tiles;
 }
 
-PoolForwardTiles make_tiles(const MaxPoolPlan& plan) {
+PoolForwardTiles make_tiles(const MaxPoolPlan& plan, bool past_cache) {
   PoolForwardTiles tiles;
   const PoolGeometry& g = plan.geometry;
   tiles.x = PoolTensor(plan.x);
   tiles.y = PoolTensor(plan.y);
-  tiles.bytes = stored_bytes({&plan.x, &plan.y});
-  if (plan.winners.kind != WinnersKind::none) tiles.bytes = stored_bytes({&plan.x, &plan.y, &plan.winners.tensor});
+  tiles.bytes = plan.bytes();
+  tiles.past_cache = past_cache;
   cut(tiles, g, plan.y, plan.winners, g.axes[1].output, rows_of_tile(g.axes[1]));
   for (std::int64_t od = 0; od < g.axes[0].output; ++od) tiles.groups.push_back({od, od, 1, 0});
   return tiles;

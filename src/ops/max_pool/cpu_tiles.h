@@ -26,7 +26,8 @@ struct PoolPlanes {
   std::int64_t tap = 0;
 };
 
-inline constexpr std::int64_t kTileHeight = 4;  // rows of a tile, at most
+// Rows of a tile: with stride 1, as far apart as the taps.
+constexpr int tile_height(std::int64_t stride) { return stride == 1 ? 4 : 2; }
 
 // What both directions share. An item is `rows_in_block` rows of one group of planes of (n, c); the first begins with
 // row `first_row`, which may be a row before 0.
@@ -71,8 +72,8 @@ struct PoolForwardTiles : PoolTiles {
   PoolTensor x{}, y{};
 };
 
-PoolGradTiles make_tiles(const MaxPoolGradPlan& plan);
-PoolForwardTiles make_tiles(const MaxPoolPlan& plan);
+PoolGradTiles make_tiles(const MaxPoolGradPlan& plan, bool past_cache);
+PoolForwardTiles make_tiles(const MaxPoolPlan& plan, bool past_cache);
 
 // Runs tiles, or tells the bytes of scratch memory that they need.
 std::size_t run_tiles(const PoolPart<PoolGradTiles>& part);
@@ -95,6 +96,14 @@ struct PoolTurned {
   [[nodiscard]] static bool has_unread_winners() { return false; }
 };
 
-PoolTurned make_turned(const MaxPoolGradPlan& plan);
+PoolTurned make_turned(const MaxPoolGradPlan& plan, bool past_cache);
+
+// Kernels of a plan that may be a part of something larger, past the cache or not.
+std::unique_ptr<Kernel> make_max_pool_tiles(std::shared_ptr<const MaxPoolPlan> plan, const Settings& settings,
+                                            bool past_cache);
+std::unique_ptr<Kernel> make_max_pool_grad_tiles(std::shared_ptr<const MaxPoolGradPlan> plan, const Settings& settings,
+                                                 bool past_cache);
+std::unique_ptr<Kernel> make_max_pool_grad_turned(std::shared_ptr<const MaxPoolGradPlan> plan, const Settings& settings,
+                                                  bool past_cache);
 
 }  // namespace bp::cpu

@@ -193,7 +193,7 @@ class TurnedPlanes {
       const PoolTurned& t = planes_.t_;
       const PoolAxis &h = t.g.axes[1], &w = t.g.axes[2];
       // As many rows of windows as a tile has may be sought beyond those that are asked for.
-      const std::int64_t sought = windows_end + (kTileHeight + h.window) * h.dilation;
+      const std::int64_t sought = windows_end + (tile_height(h.stride) + h.window) * h.dilation;
       turn_in_to(std::min(sought, h.input) * w.input, std::clamp<std::int64_t>(windows_end, 0, h.output) * w.output);
     }
     void after(std::int64_t end_row) override { turn_out_to(end_row * planes_.t_.g.axes[2].input); }
@@ -280,7 +280,12 @@ HWY_EXPORT(RunPoolTurned);
 
 std::unique_ptr<Kernel> make_max_pool_grad_turned(std::shared_ptr<const MaxPoolGradPlan> plan,
                                                   const Settings& settings) {
-  PoolTurned turned = make_turned(*plan);
+  const bool past_cache = is_past_cache(plan->bytes());
+  return make_max_pool_grad_turned(std::move(plan), settings, past_cache);
+}
+std::unique_ptr<Kernel> make_max_pool_grad_turned(std::shared_ptr<const MaxPoolGradPlan> plan, const Settings& settings,
+                                                  bool past_cache) {
+  PoolTurned turned = make_turned(*plan, past_cache);
   return make_pool_kernel(std::move(plan), settings, std::move(turned), BP_DISPATCH(RunPoolTurned));
 }
 

@@ -17,15 +17,15 @@ std::string refuse_for_cpu(const Plan& plan) {
 }
 
 constexpr Implementation<MaxPoolPlan> kMaxPoolCpu[] = {
-    {"tiles", cpu::refuse_tiles, cpu::make_max_pool_tiles},
     {"packed", cpu::refuse_packed, cpu::make_max_pool_packed},
+    {"tiles", cpu::refuse_tiles, cpu::make_max_pool_tiles},
     {"simd", refuse_for_cpu<MaxPoolPlan>, cpu::make_max_pool},
     {"reference", accept_all<MaxPoolPlan>, PlainKernel<MaxPoolPlan, reference::max_pool>::make},
 };
 constexpr Implementation<MaxPoolGradPlan> kMaxPoolGradCpu[] = {
     {"turned", cpu::refuse_turned, cpu::make_max_pool_grad_turned},
-    {"tiles", cpu::refuse_tiles, cpu::make_max_pool_grad_tiles},
     {"packed", cpu::refuse_packed, cpu::make_max_pool_grad_packed},
+    {"tiles", cpu::refuse_tiles, cpu::make_max_pool_grad_tiles},
     {"simd", refuse_for_cpu<MaxPoolGradPlan>, cpu::make_max_pool_grad},
     {"reference", accept_all<MaxPoolGradPlan>,
      PlainKernel<MaxPoolGradPlan, reference::max_pool_grad, reference::max_pool_grad_workspace>::make},
@@ -277,7 +277,7 @@ Description MaxPool::describe(const Plan& plan) {
   return {.inputs = {{"x", x}},
           .outputs = {{"y", y},
                       {"winners", stores ? std::optional(with_rank(plan.winners.tensor, plan.rank)) : std::nullopt}},
-          .bytes = stores ? stored_bytes({&x, &y, &plan.winners.tensor}) : stored_bytes({&x, &y}),
+          .bytes = plan.bytes(),
           .problem = text.text(),
           .notes = {window_note(plan.geometry)}};
 }
@@ -324,8 +324,8 @@ MaxPoolGradPlan MaxPoolGrad::plan(const Desc& desc) {
 Description MaxPoolGrad::describe(const Plan& plan) {
   const Tensor dy = with_rank(plan.dy, plan.rank);
   const Tensor dx = with_rank(plan.dx, plan.rank);
-  const bool stored = plan.winners.kind != WinnersKind::none;
-  const Tensor choice = with_rank(stored ? plan.winners.tensor : plan.x, plan.rank);
+  const bool stored = !plan.recomputes();
+  const Tensor choice = with_rank(plan.choice(), plan.rank);
   ProblemText text(kName);
   text.add("--dtype", name(dx.dtype)).add("--x-shape", dx.shape()).add("--y-shape", dy.shape());
   if (!stored) text.strides("x", choice);
@@ -336,7 +336,7 @@ Description MaxPoolGrad::describe(const Plan& plan) {
                      {"dy", dy},
                      {"winners", stored ? std::optional(choice) : std::nullopt}},
           .outputs = {{"dx", dx}},
-          .bytes = stored_bytes({&choice, &dy, &dx}),
+          .bytes = plan.bytes(),
           .problem = text.text(),
           .notes = {window_note(plan.geometry),
                     stored ? fmt::format("winners: read, {}", kind_name(plan.winners.kind)) : "winners: recomputed"}};

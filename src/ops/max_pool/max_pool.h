@@ -41,6 +41,12 @@ struct MaxPoolPlan {
   PoolGeometry geometry{};
   Tensor x{}, y{};
   Winners winners{};
+
+  // What is read and written.
+  [[nodiscard]] std::uint64_t bytes() const {
+    const std::uint64_t values = stored_bytes({&x, &y});
+    return winners.kind == WinnersKind::none ? values : values + stored_bytes({&winners.tensor});
+  }
 };
 
 struct MaxPoolGradPlan {
@@ -49,6 +55,10 @@ struct MaxPoolGradPlan {
   Tensor x{};         // read when winners.kind is none
   Winners winners{};  // read otherwise
   Tensor dy{}, dx{};
+
+  [[nodiscard]] bool recomputes() const { return winners.kind == WinnersKind::none; }
+  [[nodiscard]] const Tensor& choice() const { return recomputes() ? x : winners.tensor; }
+  [[nodiscard]] std::uint64_t bytes() const { return stored_bytes({&choice(), &dy, &dx}); }
 };
 
 struct ConvertWinnersPlan {

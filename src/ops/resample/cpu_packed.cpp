@@ -24,8 +24,8 @@ struct Forward {
   using Plan = ResamplePlan;
   static Tensor& in(Plan& plan) { return plan.x; }
   static Tensor& out(Plan& plan) { return plan.y; }
-  static constexpr auto refuse = refuse_resample;
-  static constexpr auto make = make_resample_rows;
+  static constexpr auto kRefuse = refuse_resample;
+  static constexpr auto kMake = make_resample_rows;
   // A row of x is read once, and one of y written once: those backwards and every second element will do.
   static constexpr std::int64_t kFarthestColumns = 2;
   static constexpr bool kWantsPlanes = false;
@@ -34,8 +34,8 @@ struct Gradient {
   using Plan = ResampleGradPlan;
   static Tensor& in(Plan& plan) { return plan.dy; }
   static Tensor& out(Plan& plan) { return plan.dx; }
-  static constexpr auto refuse = refuse_resample_grad;
-  static constexpr auto make = make_resample_grad_rows;
+  static constexpr auto kRefuse = refuse_resample_grad;
+  static constexpr auto kMake = make_resample_grad_rows;
   // Rows of dy are read several times, several side by side: even gaps between them cost more than a copy in the cache.
   static constexpr std::int64_t kFarthestColumns = 0;
   static constexpr bool kWantsPlanes = true;
@@ -90,7 +90,8 @@ Order order_of(typename Way::Plan plan) {
 
 template <class Way>
 Slabs slabs_of(typename Way::Plan plan, const Order& order) {
-  return {std::span(order.axes).first(static_cast<std::size_t>(order.outer)), {&Way::in(plan), &Way::out(plan)}};
+  const std::array<const Tensor*, 2> tensors{&Way::in(plan), &Way::out(plan)};
+  return {std::span(order.axes).first(static_cast<std::size_t>(order.outer)), tensors};
 }
 
 // Makes those tensors packed ones that are read or written slowly as they are. `in_cache`: the copies will be there.
@@ -118,7 +119,7 @@ std::string refuse(typename Way::Plan plan) {
   const Slabs slabs = slabs_of<Way>(plan, order);
   if (pack<Way>(plan, order, slabs.are_small() && slabs.are_many(1)).empty())
     return "simd reads the tensors as they are";
-  return Way::refuse(plan);
+  return Way::kRefuse(plan);
 }
 
 template <class Way>
@@ -133,7 +134,7 @@ std::unique_ptr<Kernel> make(const typename Way::Plan& plan, const Settings& set
     const std::vector<PackedCopy> copies = pack<Way>(part, order, in_slabs && slabs.are_small());
     const bool writes_copy = !copies.empty() && copies.back().is_output;
     auto shared = std::make_shared<typename Way::Plan>(std::move(part));
-    return make_packed(Way::make(std::move(shared), with, past_cache && !writes_copy), copies, with, past_cache);
+    return make_packed(Way::kMake(std::move(shared), with, past_cache && !writes_copy), copies, with, past_cache);
   };
   if (!in_slabs) return make_part(plan, settings);
   return make_in_slabs(slabs, {in}, {out}, settings, [&](std::int64_t positions, const Settings& with) {

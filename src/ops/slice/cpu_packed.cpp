@@ -8,6 +8,7 @@
 #include <array>
 #include <cstdint>
 #include <exception>
+#include <ranges>
 #include <utility>
 
 namespace bp::cpu {
@@ -81,9 +82,9 @@ class PackedKernel final : public Kernel {
 Tensor packed_in_order(const Tensor& t, std::span<const int> order) {
   Tensor packed = t;
   std::int64_t stride = 1;
-  for (auto axis = order.rbegin(); axis != order.rend(); ++axis) {
-    packed.strides[*axis] = stride;
-    stride *= std::max<std::int64_t>(t.sizes[*axis], 1);
+  for (const int axis : std::views::reverse(order)) {
+    packed.strides[axis] = stride;
+    stride *= std::max<std::int64_t>(t.sizes[axis], 1);
   }
   return packed;
 }
