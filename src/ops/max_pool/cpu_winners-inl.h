@@ -15,6 +15,9 @@
 HWY_BEFORE_NAMESPACE();
 namespace bp::cpu::HWY_NAMESPACE {
 
+// Bytes of winners, no more than the room beyond a row: the longest registers of SVE hold four times as many.
+using WinnerBytes = hn::CappedTag<std::uint8_t, kSlack>;
+
 // W holds every tap's number and one more value, for no winner.
 template <class W>
 class StoredWinners {
@@ -53,7 +56,7 @@ class StoredWinners {
   // Checks `rows` such rows in place, `step` bytes apart, the first of which is `place`; a vector beyond the end of
   // each may be read. Returns whether every winner is right.
   bool check(const RowPlace& place, std::int64_t rows, const std::uint8_t* data, std::int64_t step) const {
-    const hn::ScalableTag<std::uint8_t> d;
+    const WinnerBytes d;
     RowPlace row = place;
     auto wrong = hn::Zero(d);
     bool right = true;
@@ -127,7 +130,7 @@ class StoredWinners {
     std::int64_t i = 0;
     if constexpr (sizeof(Index) == 1 && sizeof(W) == 1) {
       if (stride == 1 && range.exact) {
-        const hn::ScalableTag<std::uint8_t> d;
+        const WinnerBytes d;
         const auto low = hn::Set(d, static_cast<std::uint8_t>(range.low));
         const auto count = hn::Set(d, static_cast<std::uint8_t>(range.high - range.low));
         const auto none = hn::Set(d, std::uint8_t{kNone});
