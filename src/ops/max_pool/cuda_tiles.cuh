@@ -1,0 +1,165 @@
+// SPDX-License-Identifier: Apache-2.0
+// Max pooling on the GPU for the windows that are common: the kernels and their cuts. `Tile` says for which layout: see
+// cuda_cut.cuh.
+#pragma once
+
+#include "ops/max_pool/cuda_gather.cuh"
+#include "ops/max_pool/cuda_search.cuh"
+
+namespace bp::cuda {
+
+inline constexpr int kPoolThreads = 256;
+inline constexpr int kPoolStrip = 16;  // steps; enough that the rows which neighbouring strips share are few
+
+template <class Tile>
+PoolGrid cut_max_pool(PoolCut& cut) {
+  return cut_pool<Tile>(cut, false, 1, kPoolThreads, kPoolStrip);
+}
+template <class Tile>
+PoolGrid cut_max_pool_grad_compact(PoolCut& cut) {
+  return cut_pool<Tile>(cut, false, cut.depth, kPoolThreads, kPoolStrip);
+}
+template <class Tile>
+PoolGrid cut_max_pool_grad_recompute(PoolCut& cut) {
+  return cut_pool<Tile>(cut, true, 1, kPoolThreads, kPoolStrip);
+}
+
+template <class T, class Tile>
+__global__ void __launch_bounds__(kPoolThreads)
+    max_pool_compact(PoolCut cut, PoolView<const T> x, PoolView<T> y, PoolView<std::uint8_t> winners) {
+  const PoolPlace at = PoolPlace::find<Tile>(cut, 1);
+  const int group = at.tile_group + static_cast<int>(at.group);
+  const int window = group * Tile::kWindows;
+  if (!at.here || window >= cut.out_width) return;
+  Search<T, Tile> search;
+  search.first_column = group * Tile::kColumns;
+  search.x = at.plane_of(x, 0) + search.first_column * x.column;
+  search.x_row = x.row;
+  search.x_column = x.column;
+  T* y_to = at.plane_of(y, 0) + window * y.column;
+  std::uint8_t* winners_to = at.plane_of(winners, 0) + window * winners.column;
+  constexpr int kElements = Tile::kChunk * Tile::kChannels;
+  search.walk(cut, at.first_step, min(at.end_step, cut.out_height), [&](int r, const auto& best) {
+#pragma unroll
+    for (int i = 0; i < Tile::kWindows; i += Tile::kChunk) {
+      if (window + i >= cut.out_width) continue;
+      Chunk<T, kElements> y_chunk;
+      Chunk<std::uint8_t, kElements> winners_chunk;
+#pragma unroll
+      for (int k = 0; k < kElements; ++k) {
+        const int w = i + k / Tile::kChannels, c = k % Tile::kChannels;
+        const bool none = best[w][c].none();
+        y_chunk.at[k] = none ? minus_infinity<T>() : search.value(cut, r, w, c, best[w][c]);
+        winners_chunk.at[k] = static_cast<std::uint8_t>(none ? kNoTap : best[w][c].winner());
+      }
+      store(y_to + r * y.row + i * y.column, y_chunk);
+      store(winners_to + r * winners.row + i * winners.column, winners_chunk);
+    }
+  });
+}
+
+// A gather that reads dy and writes dx where the thread stands; the winners are the caller's.
+template <class T, class Tile>
+__device__ Gather<T, Tile> gather_at(const PoolPlace& at, int group, const PoolView<const T>& dy, int dy_depth,
+                                     const PoolView<T>& dx) {
+  Gather<T, Tile> gather;
+  gather.first_column = group * Tile::kColumns;
+  gather.dy = at.plane_of(dy, dy_depth) + group * Tile::kWindows * dy.column;
+  gather.dy_row = dy.row;
+  gather.dy_column = dy.column;
+  gather.dx = at.plane_of(dx, at.depth) + gather.first_column * dx.column;
+  gather.dx_row = dx.row;
+  gather.dx_column = dx.column;
+  return gather;
+}
+
+// *wrong becomes 1 where a stored winner is no tap of its window.
+template <class T, class Tile, bool kVolume>
+__global__ void __launch_bounds__(kPoolThreads)
+    max_pool_grad_compact(PoolCut cut, PoolView<const T> dy, PoolView<const std::uint8_t> winners, PoolView<T> dx,
+                          int* wrong) {
+  using Window = typename Tile::Window;
+  const PoolPlace at = PoolPlace::find<Tile>(cut, kVolume ? cut.depth : 1);
+  if (!at.here) return;
+  const int group = at.tile_group + static_cast<int>(at.group);
+  const int depth = kVolume ? at.depth / cut.depth_stride : 0;
+  const int depth_tap = kVolume ? at.depth - depth * cut.depth_stride : 0;
+  Gather<T, Tile> gather = gather_at<T, Tile>(at, group, dy, depth, dx);
+  gather.winners = at.plane_of(winners, depth) + group * Tile::kWindows * winners.column;
+  gather.winners_row = winners.row;
+  gather.winners_column = winners.column;
+  const bool reached = !kVolume || (depth < cut.out_depth && depth_tap < cut.depth_window);
+  if constexpr (kVolume) {
+    gather.first_tap = depth_tap * Window::kTaps;
+    gather.existing_depths = 0;
+    for (int k = 0; k < cut.depth_window && at.depth + k < cut.depth; ++k) {
+      gather.existing_depths |= 1u << k * Window::kTaps;
+    }
+  }
+  const int window_rows = reached ? cut.out_height : 0;
+  bool found_wrong = gather.template walk<Check::yes, true>(cut, window_rows, at.first_step, at.end_step);
+  if (kVolume) found_wrong &= depth_tap == 0;  // the other depths look at the same windows
+  if (found_wrong) *wrong = 1;
+}
+
+// Bytes of shared memory for the winners of a block's windows.
+template <class Tile>
+std::uint32_t recompute_shared_bytes(const PoolCut& cut) {
+  const std::uint32_t columns = (cut.tile_groups + Tile::kGroupsBefore + Tile::kGroupsAfter) * Tile::kWindows;
+  const std::uint32_t rows = cut.strip + Tile::Window::kRowsBefore;
+  return cut.units * rows * columns * cut.vectors * Tile::kChannels;
+}
+
+// The winners of a tile and of the windows beside it are found first, into shared memory.
+template <class T, class Tile>
+__global__ void __launch_bounds__(kPoolThreads)
+    max_pool_grad_recompute(PoolCut cut, PoolView<const T> x, PoolView<const T> dy, PoolView<T> dx) {
+  using Window = typename Tile::Window;
+  extern __shared__ __align__(16) std::uint8_t shared_winners[];
+  const PoolPlace at = PoolPlace::find<Tile>(cut, 1);
+  const int columns = (static_cast<int>(cut.tile_groups) + Tile::kGroupsBefore + Tile::kGroupsAfter) * Tile::kWindows;
+  const int column_bytes = static_cast<int>(cut.vectors) * Tile::kChannels;
+  const int row_bytes = columns * column_bytes;
+  const int unit_rows = cut.strip + Window::kRowsBefore;
+  const int first_row = at.first_step - Window::kRowsBefore;
+  // Where the winner of row 0 and column 0 would be, if they were kept.
+  const int first_column = (at.tile_group - Tile::kGroupsBefore) * Tile::kWindows;
+  const int origin = static_cast<int>(at.unit) * unit_rows * row_bytes - first_row * row_bytes -
+                     first_column * column_bytes + static_cast<int>(at.vector) * Tile::kChannels;
+  if (at.here) {
+    const int all_groups = (cut.out_width + Tile::kWindows - 1) / Tile::kWindows;
+    const int first_group = max(at.tile_group - Tile::kGroupsBefore, 0);
+    const int end_group = min(at.tile_group + static_cast<int>(cut.tile_groups) + Tile::kGroupsAfter, all_groups);
+    for (int group = first_group + static_cast<int>(at.group); group < end_group;
+         group += static_cast<int>(cut.groups)) {
+      Search<T, Tile> search;
+      search.first_column = group * Tile::kColumns;
+      search.x = at.plane_of(x, 0) + search.first_column * x.column;
+      search.x_row = x.row;
+      search.x_column = x.column;
+      const int end = min(at.end_step, cut.out_height);
+      search.walk(cut, max(first_row, 0), end, [&](int r, const auto& best) {
+#pragma unroll
+        for (int i = 0; i < Tile::kWindows; i += Tile::kChunk) {
+          Chunk<std::uint8_t, Tile::kChunk * Tile::kChannels> chunk;
+#pragma unroll
+          for (int k = 0; k < Tile::kChunk * Tile::kChannels; ++k) {
+            const auto& found = best[i + k / Tile::kChannels][k % Tile::kChannels];
+            chunk.at[k] = static_cast<std::uint8_t>(found.none() ? kNoTap : found.winner());
+          }
+          store(shared_winners + origin + r * row_bytes + (group * Tile::kWindows + i) * column_bytes, chunk);
+        }
+      });
+    }
+  }
+  __syncthreads();
+  if (!at.here || at.group >= cut.tile_groups) return;
+  const int group = at.tile_group + static_cast<int>(at.group);
+  Gather<T, Tile> gather = gather_at<T, Tile>(at, group, dy, 0, dx);
+  gather.winners = shared_winners + origin + group * Tile::kWindows * column_bytes;
+  gather.winners_row = row_bytes;
+  gather.winners_column = column_bytes;
+  gather.template walk<Check::no, false>(cut, cut.out_height, at.first_step, at.end_step);
+}
+
+}  // namespace bp::cuda
