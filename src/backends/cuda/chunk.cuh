@@ -49,15 +49,35 @@ using Bits = std::conditional_t<
     std::conditional_t<kBytes == 2, unsigned short,
                        std::conditional_t<kBytes == 4, unsigned int, std::conditional_t<kBytes == 8, uint2, uint4>>>>;
 
-// Memory that no one writes while the kernel runs: only then may a load move above the stores before it.
-template <int kCount, class T>
-__device__ Chunk<T, kCount> load_constant(const T* from) {
-  using Raw = Bits<static_cast<int>(sizeof(T)) * kCount>;
-  const Raw raw = __ldg(reinterpret_cast<const Raw*>(from));
-  Chunk<T, kCount> chunk;
-  std::memcpy(&chunk, &raw, sizeof chunk);
-  return chunk;
+inline __device__ void keep(unsigned int& raw) { asm volatile("" : "+r"(raw)); }
+template <class Small>
+__device__ void keep(Small& raw) {
+  unsigned int wide = raw;
+  keep(wide);
+  raw = static_cast<Small>(wide);
 }
+inline __device__ void keep(uint2& raw) { asm volatile("" : "+r"(raw.x), "+r"(raw.y)); }
+inline __device__ void keep(uint4& raw) { asm volatile("" : "+r"(raw.x), "+r"(raw.y), "+r"(raw.z), "+r"(raw.w)); }
+
+// A chunk as it was read. Its elements are taken from it later, so that many loads are under way at once.
+template <class T, int kCount>
+struct RawChunk {
+  Bits<static_cast<int>(sizeof(T)) * kCount> raw;
+
+  // From memory that no one writes while the kernel runs: only so may a load move above the stores before it. The
+  // caller's value stays where `exists` is false; `keep` makes that one predicated load: without it the compiler takes
+  // the elements apart in each branch, and waits there.
+  __device__ void load_if(bool exists, const T* from) {
+    if (exists) raw = __ldg(reinterpret_cast<const decltype(raw)*>(from));
+    keep(raw);
+  }
+  __device__ Chunk<T, kCount> chunk() const {
+    Chunk<T, kCount> elements;
+    std::memcpy(&elements, &raw, sizeof elements);
+    return elements;
+  }
+  __device__ void fill(unsigned char byte) { std::memset(&raw, byte, sizeof raw); }
+};
 
 template <int kCount, class T>
 __device__ Chunk<T, kCount> load(const T* from) {

@@ -63,6 +63,12 @@ template <class T>
 struct PoolView {
   T* data;
   std::int64_t batch, channel, depth, row, column;  // strides in elements
+
+  // So many columns further; planar ones are neighbours.
+  template <class Tile>
+  __device__ T* at_column(int i) const {
+    return data + (Tile::kPlanar ? i : i * column);
+  }
 };
 
 struct PoolCut {
@@ -141,9 +147,11 @@ struct PoolPlace {
     return at;
   }
 
+  // The view from a column of row 0 of the thread's plane on.
   template <class T>
-  __device__ T* plane_of(const PoolView<T>& view, int at_depth) const {
-    return view.data + batch * view.batch + channel * view.channel + at_depth * view.depth;
+  __device__ PoolView<T> in_plane(PoolView<T> view, int at_depth, int column) const {
+    view.data += batch * view.batch + channel * view.channel + at_depth * view.depth + column * view.column;
+    return view;
   }
 };
 

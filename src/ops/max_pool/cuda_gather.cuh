@@ -10,9 +10,6 @@ namespace bp::cuda {
 
 inline constexpr std::uint32_t kNoTap = 255;
 
-// Whether stored winners are looked at for wrong ones.
-enum class Check { no, yes };
-
 // The existing ones of the taps that read from `start` on, each a bit, `kApart` bits apart. The product of those of the
 // rows and of the columns has a bit for each existing tap of a window.
 template <class Window, int kApart>
@@ -26,117 +23,121 @@ __device__ std::uint32_t existing_taps(int start, int size) {
   return taps;
 }
 
-// A row of windows as it was read: dy and the numbers of the winning taps.
+// A row of windows as it was read.
 template <class T, class Tile>
 struct WindowRow {
   static constexpr int kChunks = (Tile::kEnd - Tile::kFirst) / Tile::kChunk;
   static constexpr int kElements = Tile::kChunk * Tile::kChannels;
-  Chunk<T, kElements> dy[kChunks];
-  Chunk<std::uint8_t, kElements> winners[kChunks];
+  RawChunk<T, kElements> dy[kChunks];
+  RawChunk<std::uint8_t, kElements> winners[kChunks];
 };
 
-template <class T, class Tile>
+// kStored: the winners are tensor data, which may be wrong; otherwise they were found just now, into shared memory.
+template <class T, class Tile, bool kStored>
 class Gather {
   using Window = typename Tile::Window;
+  using Row = WindowRow<T, Tile>;
   static constexpr int kStride = Window::kStride;
   static constexpr int kRows = Window::kExtent;
-  using Row = WindowRow<T, Tile>;
 
  public:
-  // The first column's window row 0, for dy and winners; row 0 of dx, padded rows included, at the first column.
-  const T* dy;
-  std::int64_t dy_row, dy_column;
-  const std::uint8_t* winners;
-  std::int64_t winners_row, winners_column;
-  T* dx;
-  std::int64_t dx_row, dx_column;
-  int first_column;                   // of dx
+  // The thread's first own window in window row 0 for dy and winners, its first column in row 0 for dx.
+  PoolView<const T> dy;
+  PoolView<const std::uint8_t> winners;
+  PoolView<T> dx;
+  int first_column;
+  int window_rows;
   std::uint32_t first_tap = 0;        // the number of tap 0 at this depth
   std::uint32_t existing_depths = 1;  // a bit for each, kTaps apart
 
-  // kConstant: the winners are global memory that nobody writes.
-  template <Check kCheck, bool kConstant>
-  __device__ bool walk(const PoolCut& cut, int window_rows, int first_step, int end_step) {
+  // Whether a wrong winner was met.
+  __device__ bool walk(const PoolCut& cut, int first_step, int end_step) {
     const int first_window = first_column / kStride;
 #pragma unroll
     for (int i = 0; i < Row::kChunks; ++i) {
       const int window = first_window + Tile::kFirst + i * Tile::kChunk;
       exists_[i] = window >= 0 && window < cut.out_width;
     }
-    std::uint32_t taps[Tile::kWindows];
 #pragma unroll
     for (int i = 0; i < Tile::kWindows; ++i) {
-      taps[i] = existing_depths * existing_taps<Window, 1>((first_window + i) * kStride - Window::kPadding, cut.width);
+      taps_[i] =
+          2 * existing_depths * existing_taps<Window, 1>((first_window + i) * kStride - Window::kPadding, cut.width);
     }
-    bool wrong = false;
-    const int first_row = max(first_step - Window::kRowsBefore, 0);
-    end_step = min(end_step, max((cut.height + cut.row_padding + kStride - 1) / kStride, cut.out_height));
-    Row row;
-#pragma unroll 2
-    for (int r = first_row; r < end_step; ++r) {
-      if (r < window_rows) {
-        read<kConstant>(row, r);
-        add(row);
-        if (kCheck == Check::yes && r >= first_step) wrong |= has_wrong(row, taps, r, cut);
-      }
+    const int end = min(end_step, max((cut.height + cut.row_padding + kStride - 1) / kStride, cut.out_height));
+    int r = max(first_step - Window::kRowsBefore, 0);
+    dy.data += r * dy.row;
+    winners.data += r * winners.row;
+    dx.data += (r * kStride - cut.row_padding) * dx.row;
+    Row row{}, next{};
+    read(next, r);
+    for (; r < end; ++r) {
+      row = next;
+      read(next, r + 1);
+      if (kStored && r >= first_step) look_for_wrong(row, r, cut);
+      add(row);
       if (r >= first_step) write(r, cut);
+      dx.data += kStride * dx.row;
       shift();
     }
-    return wrong;
+    return (all_right_ & 1) == 0;
   }
 
  private:
-  template <bool kConstant>
-  __device__ void read(Row& row, int r) const {
-    const T* from = dy + r * dy_row;
-    const std::uint8_t* winners_from = winners + r * winners_row;
+  __device__ void read(Row& row, int r) {
+    const bool row_exists = r < window_rows;
 #pragma unroll
     for (int i = 0; i < Row::kChunks; ++i) {
-      const int column = Tile::kFirst + i * Tile::kChunk;
-      if (exists_[i]) {
-        row.dy[i] = load_constant<Row::kElements>(from + column * dy_column);
-        row.winners[i] = kConstant ? load_constant<Row::kElements>(winners_from + column * winners_column)
-                                   : load<Row::kElements>(winners_from + column * winners_column);
-      } else {
+      const int window = Tile::kFirst + i * Tile::kChunk;
+      const bool exists = row_exists && exists_[i];
+      row.dy[i].load_if(exists, dy.template at_column<Tile>(window));
+      row.winners[i].fill(kNoTap);
+      const std::uint8_t* from = winners.template at_column<Tile>(window);
+      if constexpr (kStored) {
+        row.winners[i].load_if(exists, from);
+      } else if (exists) {
+        row.winners[i].raw = *reinterpret_cast<const decltype(row.winners[i].raw)*>(from);
+      }
+    }
+    dy.data += dy.row;
+    winners.data += winners.row;
+  }
+
+  // Looks at the thread's own windows, which no other thread looks at. Of a window's bits the lowest, which is set,
+  // stands for no winner and the next ones for the taps.
+  __device__ void look_for_wrong(const Row& row, int r, const PoolCut& cut) {
+    const std::uint32_t row_taps = existing_taps<Window, Window::kSize>(r * kStride - cut.row_padding, cut.height);
 #pragma unroll
-        for (int k = 0; k < Row::kElements; ++k) row.winners[i].at[k] = kNoTap;
+    for (int i = 0; i < Row::kChunks; ++i) {
+      const auto winners_chunk = row.winners[i].chunk();
+#pragma unroll
+      for (int element = 0; element < Row::kElements; ++element) {
+        const int window = Tile::kFirst + i * Tile::kChunk + element / Tile::kChannels;
+        if (window < 0 || window >= Tile::kWindows) continue;
+        const auto bit = static_cast<std::uint8_t>(winners_chunk.at[element] + 1);
+        all_right_ &= __funnelshift_rc(row_taps * taps_[window] + 1, 0, bit);
       }
     }
   }
 
   __device__ void add(const Row& row) {
 #pragma unroll
-    for (int i = 0; i < Row::kChunks * Tile::kChunk; ++i) {
+    for (int i = 0; i < Row::kChunks; ++i) {
+      const auto dy_chunk = row.dy[i].chunk();
+      const auto winners_chunk = row.winners[i].chunk();
 #pragma unroll
-      for (int c = 0; c < Tile::kChannels; ++c) {
-        const int element = i % Tile::kChunk + c;
-        const float dy_value = widened(row.dy[i / Tile::kChunk].at[element]);
-        const std::uint32_t tap = row.winners[i / Tile::kChunk].at[element] - first_tap;
+      for (int element = 0; element < Row::kElements; ++element) {
+        const int window = Tile::kFirst + i * Tile::kChunk + element / Tile::kChannels;
+        const int channel = element % Tile::kChannels;
+        const float value = widened(dy_chunk.at[element]);
+        const std::uint32_t tap = winners_chunk.at[element] - first_tap;
 #pragma unroll
         for (int k = 0; k < Window::kTaps; ++k) {
-          const int column = (Tile::kFirst + i) * kStride - Window::kPadding + k % Window::kSize * Window::kDilation;
+          const int column = window * kStride - Window::kPadding + k % Window::kSize * Window::kDilation;
           if (column < 0 || column >= Tile::kColumns) continue;
-          if (tap == k) sums_[k / Window::kSize * Window::kDilation][column][c] += dy_value;
+          if (tap == k) sums_[k / Window::kSize * Window::kDilation][column][channel] += value;
         }
       }
     }
-  }
-
-  // Looks at the thread's own windows, which no other looks at.
-  __device__ bool has_wrong(const Row& row, const std::uint32_t (&taps)[Tile::kWindows], int r,
-                            const PoolCut& cut) const {
-    const std::uint32_t rows = existing_taps<Window, Window::kSize>(r * kStride - cut.row_padding, cut.height);
-    bool wrong = false;
-#pragma unroll
-    for (int i = 0; i < Tile::kWindows; ++i) {
-      const int loaded = i - Tile::kFirst;
-#pragma unroll
-      for (int c = 0; c < Tile::kChannels; ++c) {
-        const std::uint32_t tap = row.winners[loaded / Tile::kChunk].at[loaded % Tile::kChunk + c];
-        wrong |= tap != kNoTap && (__funnelshift_rc(rows * taps[i], 0, tap) & 1) == 0;
-      }
-    }
-    return wrong;
   }
 
   __device__ void write(int r, const PoolCut& cut) const {
@@ -144,7 +145,6 @@ class Gather {
     for (int s = 0; s < kStride; ++s) {
       const int row = r * kStride + s - cut.row_padding;
       if (row < 0 || row >= cut.height) continue;
-      T* to = dx + row * dx_row;
 #pragma unroll
       for (int i = 0; i < Tile::kColumns; i += Tile::kWide) {
         if (first_column + i >= cut.width) continue;
@@ -153,7 +153,7 @@ class Gather {
         for (int k = 0; k < Tile::kWide * Tile::kChannels; ++k) {
           chunk.at[k] = narrowed<T>(sums_[s][i + k / Tile::kChannels][k % Tile::kChannels]);
         }
-        store(to + i * dx_column, chunk);
+        store(dx.template at_column<Tile>(i) + s * dx.row, chunk);
       }
     }
   }
@@ -165,8 +165,7 @@ class Gather {
       for (int column = 0; column < Tile::kColumns; ++column) {
 #pragma unroll
         for (int c = 0; c < Tile::kChannels; ++c) {
-          sums_[row][column][c] =
-              row + kStride < kRows ? sums_[row + kStride < kRows ? row + kStride : 0][column][c] : 0.0f;
+          sums_[row][column][c] = row + kStride < kRows ? sums_[(row + kStride) % kRows][column][c] : 0.0f;
         }
       }
     }
@@ -174,6 +173,8 @@ class Gather {
 
   float sums_[kRows][Tile::kColumns][Tile::kChannels] = {};
   bool exists_[Row::kChunks];
+  std::uint32_t taps_[Tile::kWindows];
+  std::uint32_t all_right_ = 1;
 };
 
 }  // namespace bp::cuda

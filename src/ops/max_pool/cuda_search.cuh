@@ -73,13 +73,14 @@ struct Best<__nv_bfloat16> : PackedBest {
 template <class T, class Tile>
 class Search {
   using Window = typename Tile::Window;
+  using Bests = Best<T>[Tile::kWindows][Tile::kChannels];
+  static constexpr int kStride = Window::kStride;
   static constexpr int kRows = Window::kExtent;
   static constexpr int kChunks = (Tile::kHigh - Tile::kLow) / Tile::kWide;
   static constexpr int kElements = Tile::kWide * Tile::kChannels;
 
  public:
-  const T* x;  // row 0, the first column
-  std::int64_t x_row, x_column;
+  PoolView<const T> x;  // the first column of row 0
   int first_column;
 
   // Calls found(window row, best[window][channel]) for the window rows [first, end).
@@ -91,15 +92,22 @@ class Search {
       const int column = first_column + Tile::kLow + i * Tile::kWide;
       exists_[i] = column >= 0 && column < cut.width;
     }
+    int row = first * kStride - cut.row_padding;
+    PoolView<const T> from = x;
+    from.data += row * x.row;
+    if constexpr (kRows > kStride) {
+      Row above[kRows - kStride] = {};
+      read(above, cut, row, from);
 #pragma unroll
-    for (int i = 0; i < kRows - Window::kStride; ++i) {
-      search_row(cut, first * Window::kStride + i, rows_[i + Window::kStride]);
+      for (int i = 0; i < kRows - kStride; ++i) search(above[i], rows_[kStride + i]);
     }
     for (int r = first; r < end; ++r) {
+      Row below[kStride] = {};
+      read(below, cut, row, from);
       shift();
 #pragma unroll
-      for (int i = kRows - Window::kStride; i < kRows; ++i) search_row(cut, r * Window::kStride + i, rows_[i]);
-      Best<T> best[Tile::kWindows][Tile::kChannels];
+      for (int i = 0; i < kStride; ++i) search(below[i], rows_[kRows - kStride + i]);
+      Bests best;
 #pragma unroll
       for (int i = 0; i < Tile::kWindows; ++i) {
 #pragma unroll
@@ -118,34 +126,50 @@ class Search {
   // The value of a winner, all its bits.
   __device__ T value(const PoolCut& cut, int r, int window, int channel, const Best<T>& best) const {
     const int tap = best.winner();
-    const int row = r * Window::kStride - cut.row_padding + tap / Window::kSize * Window::kDilation;
-    const int column = window * Window::kStride - Window::kPadding + tap % Window::kSize * Window::kDilation;
-    return load_constant<1>(x + row * x_row + column * x_column + channel).at[0];
+    const int row = r * kStride - cut.row_padding + tap / Window::kSize * Window::kDilation;
+    const int column = window * kStride - Window::kPadding + tap % Window::kSize * Window::kDilation;
+    return x.template at_column<Tile>(column)[row * x.row + channel];
   }
 
  private:
-  __device__ void search_row(const PoolCut& cut, int padded_row,
-                             Best<T> (&best)[Tile::kWindows][Tile::kChannels]) const {
-    const int row = padded_row - cut.row_padding;
-    const bool row_exists = row >= 0 && row < cut.height;
+  // A row of x as it was read.
+  struct Row {
+    RawChunk<T, kElements> chunks[kChunks];
+    bool exists;
+  };
+
+  // The next rows.
+  template <int kCount>
+  __device__ void read(Row (&rows)[kCount], const PoolCut& cut, int& row, PoolView<const T>& from) const {
+#pragma unroll
+    for (int i = 0; i < kCount; ++i) {
+      rows[i].exists = row >= 0 && row < cut.height;
+#pragma unroll
+      for (int k = 0; k < kChunks; ++k) {
+        const int column = Tile::kLow + k * Tile::kWide;
+        rows[i].chunks[k].load_if(rows[i].exists && exists_[k], from.template at_column<Tile>(column));
+      }
+      ++row;
+      from.data += x.row;
+    }
+  }
+
+  __device__ void search(const Row& row, Bests& best) const {
     int keys[kChunks * Tile::kWide][Tile::kChannels];
 #pragma unroll
     for (int i = 0; i < kChunks; ++i) {
-      Chunk<T, kElements> chunk;
-      if (row_exists && exists_[i]) {
-        chunk = load_constant<kElements>(x + row * x_row + (Tile::kLow + i * Tile::kWide) * x_column);
-      }
+      const auto chunk = row.chunks[i].chunk();
 #pragma unroll
       for (int k = 0; k < kElements; ++k) {
         keys[i * Tile::kWide + k / Tile::kChannels][k % Tile::kChannels] =
-            row_exists && exists_[i] ? Best<T>::key_of(chunk.at[k]) : INT_MIN;
+            row.exists && exists_[i] ? Best<T>::key_of(chunk.at[k]) : INT_MIN;
       }
     }
 #pragma unroll
     for (int i = 0; i < Tile::kWindows; ++i) {
 #pragma unroll
       for (int c = 0; c < Tile::kChannels; ++c) {
-        const int column = i * Window::kStride - Window::kPadding - Tile::kLow;
+        const int column = i * kStride - Window::kPadding - Tile::kLow;
         best[i][c] = Best<T>::first(keys[column][c]);
 #pragma unroll
         for (int k = 1; k < Window::kSize; ++k) best[i][c].compare(keys[column + k * Window::kDilation][c], k);
@@ -155,16 +179,16 @@ class Search {
 
   __device__ void shift() {
 #pragma unroll
-    for (int row = 0; row + Window::kStride < kRows; ++row) {
+    for (int row = 0; row + kStride < kRows; ++row) {
 #pragma unroll
       for (int i = 0; i < Tile::kWindows; ++i) {
 #pragma unroll
-        for (int c = 0; c < Tile::kChannels; ++c) rows_[row][i][c] = rows_[row + Window::kStride][i][c];
+        for (int c = 0; c < Tile::kChannels; ++c) rows_[row][i][c] = rows_[row + kStride][i][c];
       }
     }
   }
 
-  Best<T> rows_[kRows][Tile::kWindows][Tile::kChannels];
+  Bests rows_[kRows];
   bool exists_[kChunks];
 };
 

@@ -33,11 +33,9 @@ __global__ void __launch_bounds__(kPoolThreads)
   if (!at.here || window >= cut.out_width) return;
   Search<T, Tile> search;
   search.first_column = group * Tile::kColumns;
-  search.x = at.plane_of(x, 0) + search.first_column * x.column;
-  search.x_row = x.row;
-  search.x_column = x.column;
-  T* y_to = at.plane_of(y, 0) + window * y.column;
-  std::uint8_t* winners_to = at.plane_of(winners, 0) + window * winners.column;
+  search.x = at.in_plane(x, 0, search.first_column);
+  T* y_to = at.in_plane(y, 0, window).data;
+  std::uint8_t* winners_to = at.in_plane(winners, 0, window).data;
   constexpr int kElements = Tile::kChunk * Tile::kChannels;
   search.walk(cut, at.first_step, min(at.end_step, cut.out_height), [&](int r, const auto& best) {
 #pragma unroll
@@ -58,21 +56,6 @@ __global__ void __launch_bounds__(kPoolThreads)
   });
 }
 
-// A gather that reads dy and writes dx where the thread stands; the winners are the caller's.
-template <class T, class Tile>
-__device__ Gather<T, Tile> gather_at(const PoolPlace& at, int group, const PoolView<const T>& dy, int dy_depth,
-                                     const PoolView<T>& dx) {
-  Gather<T, Tile> gather;
-  gather.first_column = group * Tile::kColumns;
-  gather.dy = at.plane_of(dy, dy_depth) + group * Tile::kWindows * dy.column;
-  gather.dy_row = dy.row;
-  gather.dy_column = dy.column;
-  gather.dx = at.plane_of(dx, at.depth) + gather.first_column * dx.column;
-  gather.dx_row = dx.row;
-  gather.dx_column = dx.column;
-  return gather;
-}
-
 // *wrong becomes 1 where a stored winner is no tap of its window.
 template <class T, class Tile, bool kVolume>
 __global__ void __launch_bounds__(kPoolThreads)
@@ -84,10 +67,11 @@ __global__ void __launch_bounds__(kPoolThreads)
   const int group = at.tile_group + static_cast<int>(at.group);
   const int depth = kVolume ? at.depth / cut.depth_stride : 0;
   const int depth_tap = kVolume ? at.depth - depth * cut.depth_stride : 0;
-  Gather<T, Tile> gather = gather_at<T, Tile>(at, group, dy, depth, dx);
-  gather.winners = at.plane_of(winners, depth) + group * Tile::kWindows * winners.column;
-  gather.winners_row = winners.row;
-  gather.winners_column = winners.column;
+  Gather<T, Tile, true> gather;
+  gather.first_column = group * Tile::kColumns;
+  gather.dy = at.in_plane(dy, depth, group * Tile::kWindows);
+  gather.winners = at.in_plane(winners, depth, group * Tile::kWindows);
+  gather.dx = at.in_plane(dx, at.depth, gather.first_column);
   const bool reached = !kVolume || (depth < cut.out_depth && depth_tap < cut.depth_window);
   if constexpr (kVolume) {
     gather.first_tap = depth_tap * Window::kTaps;
@@ -96,8 +80,8 @@ __global__ void __launch_bounds__(kPoolThreads)
       gather.existing_depths |= 1u << k * Window::kTaps;
     }
   }
-  const int window_rows = reached ? cut.out_height : 0;
-  bool found_wrong = gather.template walk<Check::yes, true>(cut, window_rows, at.first_step, at.end_step);
+  gather.window_rows = reached ? cut.out_height : 0;
+  bool found_wrong = gather.walk(cut, at.first_step, at.end_step);
   if (kVolume) found_wrong &= depth_tap == 0;  // the other depths look at the same windows
   if (found_wrong) *wrong = 1;
 }
@@ -134,9 +118,7 @@ __global__ void __launch_bounds__(kPoolThreads)
          group += static_cast<int>(cut.groups)) {
       Search<T, Tile> search;
       search.first_column = group * Tile::kColumns;
-      search.x = at.plane_of(x, 0) + search.first_column * x.column;
-      search.x_row = x.row;
-      search.x_column = x.column;
+      search.x = at.in_plane(x, 0, search.first_column);
       const int end = min(at.end_step, cut.out_height);
       search.walk(cut, max(first_row, 0), end, [&](int r, const auto& best) {
 #pragma unroll
@@ -155,11 +137,13 @@ __global__ void __launch_bounds__(kPoolThreads)
   __syncthreads();
   if (!at.here || at.group >= cut.tile_groups) return;
   const int group = at.tile_group + static_cast<int>(at.group);
-  Gather<T, Tile> gather = gather_at<T, Tile>(at, group, dy, 0, dx);
-  gather.winners = shared_winners + origin + group * Tile::kWindows * column_bytes;
-  gather.winners_row = row_bytes;
-  gather.winners_column = column_bytes;
-  gather.template walk<Check::no, false>(cut, cut.out_height, at.first_step, at.end_step);
+  Gather<T, Tile, false> gather;
+  gather.first_column = group * Tile::kColumns;
+  gather.dy = at.in_plane(dy, 0, group * Tile::kWindows);
+  gather.winners = {shared_winners + origin + group * Tile::kWindows * column_bytes, 0, 0, 0, row_bytes, column_bytes};
+  gather.dx = at.in_plane(dx, 0, gather.first_column);
+  gather.window_rows = cut.out_height;
+  gather.walk(cut, at.first_step, at.end_step);
 }
 
 }  // namespace bp::cuda
