@@ -64,6 +64,7 @@ class Gather {
           2 * existing_depths * existing_taps<Window, 1>((first_window + i) * kStride - Window::kPadding, cut.width);
     }
     const int end = min(end_step, max((cut.height + cut.row_padding + kStride - 1) / kStride, cut.out_height));
+    window_rows = min(window_rows, end);
     int r = max(first_step - Window::kRowsBefore, 0);
     dy.data += r * dy.row;
     winners.data += r * winners.row;
