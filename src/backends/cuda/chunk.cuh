@@ -49,27 +49,31 @@ using Bits = std::conditional_t<
     std::conditional_t<kBytes == 2, unsigned short,
                        std::conditional_t<kBytes == 4, unsigned int, std::conditional_t<kBytes == 8, uint2, uint4>>>>;
 
+// Hides from the compiler where a value comes from: it can then only be used as it is.
 inline __device__ void keep(unsigned int& raw) { asm volatile("" : "+r"(raw)); }
-template <class Small>
-__device__ void keep(Small& raw) {
-  unsigned int wide = raw;
-  keep(wide);
-  raw = static_cast<Small>(wide);
-}
 inline __device__ void keep(uint2& raw) { asm volatile("" : "+r"(raw.x), "+r"(raw.y)); }
 inline __device__ void keep(uint4& raw) { asm volatile("" : "+r"(raw.x), "+r"(raw.y), "+r"(raw.z), "+r"(raw.w)); }
+template <class T>
+__device__ void keep(T*& pointer) {
+  asm volatile("" : "+l"(pointer));
+}
 
 // A chunk as it was read. Its elements are taken from it later, so that many loads are under way at once.
 template <class T, int kCount>
 struct RawChunk {
-  Bits<static_cast<int>(sizeof(T)) * kCount> raw;
+  using Loaded = Bits<static_cast<int>(sizeof(T)) * kCount>;
+  // Small ones wait in a whole register: to cut them off would be a use.
+  std::conditional_t<(sizeof(Loaded) < 4), unsigned int, Loaded> raw;
 
   // From memory that no one writes while the kernel runs: only so may a load move above the stores before it. The
   // caller's value stays where `exists` is false; `keep` makes that one predicated load: without it the compiler takes
   // the elements apart in each branch, and waits there.
   __device__ void load_if(bool exists, const T* from) {
-    if (exists) raw = __ldg(reinterpret_cast<const decltype(raw)*>(from));
+    if (exists) raw = __ldg(reinterpret_cast<const Loaded*>(from));
     keep(raw);
+  }
+  __device__ void load_shared_if(bool exists, const T* from) {
+    if (exists) raw = *reinterpret_cast<const Loaded*>(from);
   }
   __device__ Chunk<T, kCount> chunk() const {
     Chunk<T, kCount> elements;

@@ -96,15 +96,18 @@ inline std::uint32_t divide_up(std::int64_t a, std::int64_t b) { return static_c
 template <class Tile>
 PoolGrid cut_pool(PoolCut& cut, bool halo, int planes_depth, int threads, int strip) {
   using Window = typename Tile::Window;
-  constexpr std::uint32_t kMostVectors = 16;
+  const std::int64_t columns = std::max<std::int64_t>(cut.width, std::int64_t{cut.out_width} * Window::kStride);
+  const std::uint32_t groups = divide_up(columns, Tile::kColumns);
   const std::uint32_t vectors = divide_up(cut.channels, Tile::kChannels);
-  cut.vectors = Tile::kPlanar ? 1 : std::min(vectors, kMostVectors);
+  // 64 channels; half of them where that spares a halo.
+  std::uint32_t most_vectors = 64 / Tile::kChannels;
+  const bool halved_fits = groups * most_vectors / 2 <= static_cast<std::uint32_t>(threads);
+  if (halo && groups * most_vectors > static_cast<std::uint32_t>(threads) && halved_fits) most_vectors /= 2;
+  cut.vectors = Tile::kPlanar ? 1 : std::min(vectors, most_vectors);
   cut.channel_blocks = divide_up(vectors, cut.vectors);
   if (!Tile::kPlanar) cut.vectors = divide_up(vectors, cut.channel_blocks);
   cut.planes = cut.batch * cut.channel_blocks * static_cast<std::uint32_t>(planes_depth);
 
-  const std::int64_t columns = std::max<std::int64_t>(cut.width, std::int64_t{cut.out_width} * Window::kStride);
-  const std::uint32_t groups = divide_up(columns, Tile::kColumns);
   const std::uint32_t beside = halo ? Tile::kGroupsBefore + Tile::kGroupsAfter : 0;
   const std::uint32_t room = std::max<std::uint32_t>(threads / cut.vectors, beside + 1);
   cut.tiles = groups <= room ? 1 : divide_up(groups, room - beside);

@@ -95,12 +95,16 @@ class Gather {
       const std::uint8_t* from = winners.template at_column<Tile>(window);
       if constexpr (kStored) {
         row.winners[i].load_if(exists, from);
-      } else if (exists) {
-        row.winners[i].raw = *reinterpret_cast<const decltype(row.winners[i].raw)*>(from);
+      } else {
+        row.winners[i].load_shared_if(exists, from);
       }
     }
     dy.data += dy.row;
     winners.data += winners.row;
+    if constexpr (kStored && Tile::kPlanar) {  // or each chunk gets a pointer of its own
+      keep(dy.data);
+      keep(winners.data);
+    }
   }
 
   // Looks at the thread's own windows, which no other thread looks at. Of a window's bits the lowest, which is set,

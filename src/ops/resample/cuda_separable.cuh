@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The gradient of resampling two or three neighbouring axes, outermost first, in one kernel. A block walks down a strip
-// of dx, a tile of columns wide. Every dy is read once: it is added to the sums of the one or two rows it feeds, and a
-// row that gets no more goes to shared memory, from where the sums along the rows are taken. The next rows of dy are
-// under way meanwhile.
+// The gradient of resampling two or three neighbouring axes, outermost first, in one kernel. A block makes a few rows
+// of dx, a tile of columns wide. Down the columns every dy is read once: it is added to the sums of the one or two rows
+// it feeds, and a row that gets no more goes to shared memory. From there the sums along the rows are taken.
 //
 // A column of the tile is one channel of one pixel: NCHW has pixels of one channel, NHWC of a block of channels.
 #pragma once
@@ -31,7 +30,6 @@ struct ResampleCut {
   std::uint32_t pixel, channel_blocks, planes;
   std::uint32_t tiles, strips, depth_strips;
   std::uint32_t tile_columns;
-  int strip;  // rows
   std::uint32_t units, lanes;
 };
 
@@ -43,32 +41,38 @@ struct ResampleGrid {
 // first axis (elements of a half type by short weights), or all (by weights of 1).
 enum class Exact { none, first, all };
 
-// How the kernel is specialised. Of each row of dy a thread reads kPieces chunks of kChunk elements: several where rows
-// are not aligned for chunks. It writes dx by kOut channels of a pixel.
-template <int kThreads_, int kChunk_, int kPieces_, int kOut_, int kRing_, int kDepths_, bool kPlanar_, Exact kExact_>
+// How the kernel is specialised.
+template <int kThreads_, int kChunk_, int kPieces_, int kPasses_, int kOut_, int kRows_, int kDepths_, int kAhead_,
+          bool kPlanar_, Exact kExact_>
 struct ResampleShape {
   static constexpr int kThreads = kThreads_;  // of a block, at most
+  // Of a row of dy a thread reads kPieces chunks of kChunk elements: several where rows are not aligned for chunks. It
+  // does so in kPasses, kAhead rows (with three axes: depths) at a time.
   static constexpr int kChunk = kChunk_;
   static constexpr int kPieces = kPieces_;
-  static constexpr int kOut = kOut_;
-  static constexpr int kRing = kRing_;      // rows in shared memory, of each depth
-  static constexpr int kDepths = kDepths_;  // of dx that share what they read of dy; 1: two axes
+  static constexpr int kPasses = kPasses_;
+  static constexpr int kAhead = kAhead_;
+  static constexpr int kOut = kOut_;        // channels of a pixel of dx that are written together
+  static constexpr int kRows = kRows_;      // of dx that a block makes,
+  static constexpr int kDepths = kDepths_;  // of so many depths; 1: two axes
   static constexpr bool kPlanar = kPlanar_;
   static constexpr Exact kExact = kExact_;
 
-  static constexpr int kColumns = kChunk * kPieces;  // of a thread
-  static constexpr int kPitch =
-      kThreads * kColumns;  // of the rows in shared memory: constant, so that it costs nothing
-  static constexpr int kLanes = kPieces == 1 ? 0 : kPlanar ? 104 : kThreads;  // of a unit, where they must be constant
-  static constexpr int kApart = kLanes * kChunk;                              // from one piece to the next
-  static constexpr int kTogether = 4;                         // rows whose sums along the columns are made at once
-  static constexpr int kMostEnded = kRing - (kTogether - 1);  // rows that may end between two looks at them
+  static constexpr int kColumns = kChunk * kPieces;  // of a thread in one pass
+  // Constant, so that addresses in rows of shared memory, and of pieces, cost nothing.
+  static constexpr int kPitch = kThreads * kColumns * kPasses;
+  static constexpr int kLanes = kPieces == 1 ? 0
+                                : kPlanar    ? kThreads / 2
+                                             : kThreads;  // of a unit; 0: as many as it needs
+  static constexpr int kApart = kLanes * kChunk;       // from one piece to the next
+  static constexpr int kTogether =
+      kOut > 1 && kRows > 4 ? 4 : kRows;  // rows whose sums along the columns are made at once
 };
 
 inline constexpr int kMostDepthOutputs = 64;  // that one block reads
 
 template <class Shape>
-ResampleGrid cut_resample(ResampleCut& cut, const OutputRun* column_runs, int strip) {
+ResampleGrid cut_resample(ResampleCut& cut, const OutputRun* column_runs) {
   constexpr std::uint32_t kMostPixel = 32;
   constexpr std::uint32_t kAligned = Shape::kChunk;
   const auto divide_up = [](std::uint32_t a, std::uint32_t b) { return (a + b - 1) / b; };
@@ -77,13 +81,10 @@ ResampleGrid cut_resample(ResampleCut& cut, const OutputRun* column_runs, int st
   cut.pixel = Shape::kPlanar ? 1 : together ? cut.channels : kMostPixel;
   cut.channel_blocks = divide_up(cut.channels, cut.pixel);
   cut.planes = cut.batch * cut.channel_blocks;
-  const std::uint32_t rows = cut.rows.inputs;
-  cut.strips = std::max<std::uint32_t>((rows + strip / 2) / strip, 1);
-  cut.strip = static_cast<int>(divide_up(divide_up(rows, cut.strips), Shape::kTogether) * Shape::kTogether);
-  cut.strips = divide_up(rows, cut.strip);
+  cut.strips = divide_up(cut.rows.inputs, Shape::kRows);
   cut.depth_strips = Shape::kDepths > 1 ? divide_up(cut.depth.inputs, Shape::kDepths) : 1;
   const std::uint32_t inputs = cut.columns.inputs, outputs = cut.columns.outputs;
-  const std::uint32_t most = (Shape::kLanes > 0 ? Shape::kLanes : Shape::kThreads) * Shape::kColumns;
+  const std::uint32_t most = (Shape::kLanes > 0 ? Shape::kLanes : Shape::kThreads) * Shape::kColumns * Shape::kPasses;
   std::uint32_t widest = 0;  // of the tiles, in outputs
   for (cut.tiles = 1;; ++cut.tiles) {
     cut.tile_columns = divide_up(inputs, cut.tiles * kAligned) * kAligned;
@@ -96,11 +97,12 @@ ResampleGrid cut_resample(ResampleCut& cut, const OutputRun* column_runs, int st
     if (cut.tile_columns <= kAligned || widest * cut.pixel <= most) break;
   }
   cut.tiles = divide_up(inputs, cut.tile_columns);
-  cut.lanes = Shape::kLanes > 0 ? Shape::kLanes : std::max(divide_up(widest * cut.pixel, Shape::kColumns), 1u);
+  cut.lanes =
+      Shape::kLanes > 0 ? Shape::kLanes : std::max(divide_up(widest * cut.pixel, Shape::kColumns * Shape::kPasses), 1u);
   cut.units = Shape::kThreads / cut.lanes;
   return {divide_up(cut.planes, std::max<std::uint32_t>(cut.units, 1)) * cut.tiles * cut.strips * cut.depth_strips,
           cut.units * cut.lanes,
-          static_cast<std::uint32_t>(Shape::kRing * Shape::kDepths * Shape::kPitch * sizeof(float))};
+          static_cast<std::uint32_t>(Shape::kRows * Shape::kDepths * Shape::kPitch * sizeof(float))};
 }
 
 template <bool kExact>
@@ -201,7 +203,7 @@ struct ResamplePlace {
     std::uint32_t block = blockIdx.x;
     at.first_column = static_cast<int>(block % cut.tiles * cut.tile_columns);
     block /= cut.tiles;
-    at.first_row = static_cast<int>(block % cut.strips) * cut.strip;
+    at.first_row = static_cast<int>(block % cut.strips) * Shape::kRows;
     block /= cut.strips;
     at.first_depth = static_cast<int>(block % cut.depth_strips) * Shape::kDepths;
     block /= cut.depth_strips;
@@ -211,7 +213,7 @@ struct ResamplePlace {
     at.first_channel = static_cast<int>(plane % cut.channel_blocks * cut.pixel);
     at.channels =
         Shape::kPlanar ? 1 : min(static_cast<int>(cut.pixel), static_cast<int>(cut.channels) - at.first_channel);
-    at.end_row = min(at.first_row + cut.strip, cut.rows.inputs);
+    at.end_row = min(at.first_row + Shape::kRows, cut.rows.inputs);
     at.end_column = min(at.first_column + static_cast<int>(cut.tile_columns), cut.columns.inputs);
     at.first_output = load_run(cut.columns.runs + at.first_column).begin / kAligned * kAligned;
     const int end = load_run(cut.columns.runs + at.end_column - 1).end;
@@ -226,13 +228,16 @@ __device__ void sum_along(const ResampleCut& cut, const ResamplePlace& at, const
                           int depth, int row, int count) {
   constexpr int kOut = Shape::kOut;
   constexpr bool kUnit = Shape::kExact == Exact::all;
+  const int lanes = static_cast<int>(cut.lanes);
   const int vectors = Shape::kPlanar ? 1 : at.channels / kOut;
-  const int columns = (at.end_column - at.first_column) * vectors;
   T* to = dx.data + at.batch * dx.batch + at.first_channel * dx.channel + row * dx.row;
   if constexpr (Shape::kDepths > 1) to += depth * dx.depth;
-  for (int item = at.lane; item < columns; item += static_cast<int>(cut.lanes)) {
-    const int column = at.first_column + (Shape::kPlanar ? item : item / vectors);
-    const int channel = Shape::kPlanar ? 0 : item % vectors * kOut;
+  int column = at.first_column + (Shape::kPlanar ? at.lane : at.lane / vectors);
+  int vector = Shape::kPlanar ? 0 : at.lane % vectors;
+  const int columns_apart = Shape::kPlanar ? lanes : lanes / vectors;
+  const int vectors_apart = Shape::kPlanar ? 0 : lanes % vectors;
+  while (column < at.end_column) {
+    const int channel = vector * kOut;
     float sums[Shape::kTogether][kOut] = {};
     const OutputRun run = load_run(cut.columns.runs + column);
     const float* weights = cut.columns.weights + column;
@@ -258,6 +263,12 @@ __device__ void sum_along(const ResampleCut& cut, const ResamplePlace& at, const
       if (r < count) store(row_to, chunk);
       row_to += dx.row;
     }
+    column += columns_apart;
+    vector += vectors_apart;
+    if (!Shape::kPlanar && vector >= vectors) {
+      vector -= vectors;
+      ++column;
+    }
   }
 }
 
@@ -267,40 +278,26 @@ struct alignas(kDepths * sizeof(float)) DepthWeights {
   float weight[kDepths];
 };
 
+// The sums down a thread's columns of one pass, into its columns of shared memory.
 template <class T, class Shape>
-__global__ void __launch_bounds__(Shape::kThreads)
-    resample_grad_separable(ResampleCut cut, ResampleView<const T> dy, ResampleView<T> dx) {
+__device__ void sum_down(const ResampleCut& cut, const ResamplePlace& at, const ResampleView<const T>& dy,
+                         const ColumnChunks<T, Shape>& chunks, float* rows,
+                         const DepthWeights<Shape::kDepths>* depth_weights, int depth_begin, int depth_end) {
   constexpr int kDepths = Shape::kDepths;
+  constexpr int kAhead = Shape::kAhead;
   constexpr bool kFirstExact = Shape::kExact != Exact::none;
   constexpr bool kRowsExact = kDepths == 1 ? kFirstExact : Shape::kExact == Exact::all;
-  using Chunks = ColumnChunks<T, Shape>;
-  using Sums = typename Chunks::Sums;
-  extern __shared__ __align__(16) float shared_rows[];
-  const ResamplePlace at = ResamplePlace::find<Shape>(cut);
-
-  Chunks chunks;
-  {
-    const int width = at.here ? (at.end_output - at.first_output) * at.channels : 0;
-    const int first = at.lane * Shape::kChunk;
-#pragma unroll
-    for (int i = 0; i < Shape::kPieces; ++i) chunks.exists[i] = first + i * Shape::kApart < width;
-    chunks.from = dy.data + at.batch * dy.batch + at.first_channel * dy.channel + at.first_output * dy.column +
-                  (Shape::kPlanar ? first : first / at.channels * dy.column + first % at.channels);
-  }
-  float* unit_rows = shared_rows + at.unit * static_cast<int>(cut.lanes) * Shape::kColumns;
-  float* own_rows = unit_rows + at.lane * Shape::kChunk;
-  const auto ring = [&](int depth, int row) {
-    return (depth * Shape::kRing + (row - at.first_row) % Shape::kRing) * Shape::kPitch;
-  };
-
+  using Raw = typename ColumnChunks<T, Shape>::Raw;
+  using Sums = typename ColumnChunks<T, Shape>::Sums;
   Sums sums[kDepths], next[kDepths];
   int row = at.first_row - 1;  // that `sums` is for; `next` is for the one after
-  int done = at.first_row;     // rows before it are in dx
   const auto add = [&](const FedInputs& fed, const Sums(&values)[kDepths]) {
     for (; row < fed.input; ++row) {
 #pragma unroll
       for (int d = 0; d < kDepths; ++d) {
-        if (row >= at.first_row) chunks.store_to(own_rows + ring(d, row), sums[d]);
+        if (row >= at.first_row) {
+          chunks.store_to(rows + (d * Shape::kRows + row - at.first_row) * Shape::kPitch, sums[d]);
+        }
         sums[d] = next[d];
         next[d] = Sums{};
       }
@@ -311,60 +308,31 @@ __global__ void __launch_bounds__(Shape::kThreads)
       next[d].template add<kRowsExact>(fed.weights[1], values[d]);
     }
   };
-  const auto finish = [&](int end) {
-    __syncthreads();
-    for (; done < end; done += Shape::kTogether) {
-#pragma unroll
-      for (int d = 0; d < kDepths; ++d) {
-        if (!at.here || (kDepths > 1 && at.first_depth + d >= cut.depth.inputs)) continue;
-        sum_along<T, Shape>(cut, at, dx, unit_rows + ring(d, done), at.first_depth + d, done, end - done);
-      }
-    }
-    __syncthreads();
-  };
-  const auto finish_groups = [&] {
-    if (row - done >= Shape::kTogether) finish(row - (row - done) % Shape::kTogether);
-  };
-
   const int begin = load_run(cut.rows.runs + at.first_row).begin;
   const int end = load_run(cut.rows.runs + at.end_row - 1).end;
+  FedInputs next_fed = load_fed(cut.rows.fed + begin);  // one ahead, as it is waited for
+  const auto fed_of = [&](int o) {
+    const FedInputs fed = next_fed;
+    next_fed = load_fed(cut.rows.fed + o + 1);
+    return fed;
+  };
   if constexpr (kDepths == 1) {
-    typename Chunks::Raw coming[kAhead];
-#pragma unroll
-    for (int i = 0; i < kAhead; ++i) coming[i] = chunks.load((begin + i) * dy.row, begin + i < end);
     for (int o = begin; o < end; o += kAhead) {
-      typename Chunks::Raw here[kAhead];
+      Raw raw[kAhead];
 #pragma unroll
-      for (int i = 0; i < kAhead; ++i) {
-        const int then = o + kAhead + i;
-        here[i] = coming[i];
-        coming[i] = chunks.load(then * dy.row, then < end);
-      }
+      for (int i = 0; i < kAhead; ++i) raw[i] = chunks.load((o + i) * dy.row, o + i < end);
 #pragma unroll
       for (int i = 0; i < kAhead; ++i) {
         if (o + i >= end) continue;
-        const Sums values[1] = {here[i].values()};
-        add(load_fed(cut.rows.fed + o + i), values);
+        const Sums values[1] = {raw[i].values()};
+        add(fed_of(o + i), values);
       }
-      finish_groups();
     }
   } else {
-    __shared__ DepthWeights<kDepths> depth_weights[kMostDepthOutputs];
-    const int depth_begin = load_run(cut.depth.runs + at.first_depth).begin;
-    const int depth_end = load_run(cut.depth.runs + min(at.first_depth + kDepths, cut.depth.inputs) - 1).end;
-    for (int i = static_cast<int>(threadIdx.x); i < depth_end - depth_begin; i += static_cast<int>(blockDim.x)) {
-      const FedInputs fed = load_fed(cut.depth.fed + depth_begin + i);
-#pragma unroll
-      for (int d = 0; d < kDepths; ++d) {
-        const int which = at.first_depth + d - fed.input;
-        depth_weights[i].weight[d] = which == 0 ? fed.weights[0] : which == 1 ? fed.weights[1] : 0.0f;
-      }
-    }
-    __syncthreads();
     for (int o = begin; o < end; ++o) {
       Sums values[kDepths];
       for (int p = depth_begin; p < depth_end; p += kAhead) {
-        typename Chunks::Raw raw[kAhead];
+        Raw raw[kAhead];
 #pragma unroll
         for (int i = 0; i < kAhead; ++i) raw[i] = chunks.load((p + i) * dy.depth + o * dy.row, p + i < depth_end);
 #pragma unroll
@@ -376,13 +344,62 @@ __global__ void __launch_bounds__(Shape::kThreads)
           for (int d = 0; d < kDepths; ++d) values[d].template add<kFirstExact>(weights.weight[d], read);
         }
       }
-      add(load_fed(cut.rows.fed + o), values);
-      finish_groups();
+      add(fed_of(o), values);
     }
   }
   const Sums nothing[kDepths] = {};
   add({at.end_row, {0, 0}}, nothing);
-  finish(at.end_row);
+}
+
+template <class T, class Shape>
+__global__ void __launch_bounds__(Shape::kThreads)
+    resample_grad_separable(ResampleCut cut, ResampleView<const T> dy, ResampleView<T> dx) {
+  constexpr int kDepths = Shape::kDepths;
+  extern __shared__ __align__(16) float shared_rows[];
+  __shared__ DepthWeights<kDepths> depth_weights[kDepths > 1 ? kMostDepthOutputs : 1];
+  const ResamplePlace at = ResamplePlace::find<Shape>(cut);
+  int depth_begin = 0, depth_end = 0;
+  if constexpr (kDepths > 1) {
+    depth_begin = load_run(cut.depth.runs + at.first_depth).begin;
+    depth_end = load_run(cut.depth.runs + min(at.first_depth + kDepths, cut.depth.inputs) - 1).end;
+    for (int i = static_cast<int>(threadIdx.x); i < depth_end - depth_begin; i += static_cast<int>(blockDim.x)) {
+      const FedInputs fed = load_fed(cut.depth.fed + depth_begin + i);
+#pragma unroll
+      for (int d = 0; d < kDepths; ++d) {
+        const int which = at.first_depth + d - fed.input;
+        depth_weights[i].weight[d] = which == 0 ? fed.weights[0] : which == 1 ? fed.weights[1] : 0.0f;
+      }
+    }
+    __syncthreads();
+  }
+
+  float* rows = shared_rows + at.unit * static_cast<int>(cut.lanes) * Shape::kColumns * Shape::kPasses;
+  if (at.here) {
+    const int width = (at.end_output - at.first_output) * at.channels;
+    const T* from = dy.data + at.batch * dy.batch + at.first_channel * dy.channel + at.first_output * dy.column;
+    for (int pass = 0; pass < Shape::kPasses; ++pass) {
+      const int first = (pass * static_cast<int>(cut.lanes) * Shape::kPieces + at.lane) * Shape::kChunk;
+      ColumnChunks<T, Shape> chunks;
+#pragma unroll
+      for (int i = 0; i < Shape::kPieces; ++i) chunks.exists[i] = first + i * Shape::kApart < width;
+      chunks.from = from + (Shape::kPlanar ? first : first / at.channels * dy.column + first % at.channels);
+      if (chunks.exists[0]) {
+        sum_down<T, Shape>(cut, at, dy, chunks, rows + first, depth_weights, depth_begin, depth_end);
+      }
+    }
+  }
+  __syncthreads();
+  if (!at.here) return;
+#pragma unroll
+  for (int d = 0; d < kDepths; ++d) {
+    if (kDepths > 1 && at.first_depth + d >= cut.depth.inputs) continue;
+#pragma unroll
+    for (int r = 0; r < Shape::kRows; r += Shape::kTogether) {
+      const int row = at.first_row + r;
+      const float* from = rows + (d * Shape::kRows + r) * Shape::kPitch;
+      if (row < at.end_row) sum_along<T, Shape>(cut, at, dx, from, at.first_depth + d, row, at.end_row - row);
+    }
+  }
 }
 
 }  // namespace bp::cuda

@@ -36,13 +36,11 @@ struct ResampleTables {
   std::vector<FedInputs> fed;
   std::vector<OutputRun> runs;
   std::vector<float> weights;
-  std::int32_t most_ended = 0;  // inputs that kAhead outputs in a row end: no later one feeds them
-  bool unit = true;             // every weight is 1
+  bool unit = true;    // every weight is 1
   bool short_ = true;  // every weight is a multiple of 2^-13 in [0, 1]: its product with an f16 or bf16 is exact in f32
 };
 
 inline constexpr std::int32_t kMostTerms = 128;  // of one sum: more are summed in blocks
-inline constexpr std::int32_t kAhead = 4;        // outputs that are read together
 
 // From rows of (index, weight), one for each input, indices ascending; nothing where the axis is not as it must be.
 inline std::optional<ResampleTables> make_tables(std::int32_t inputs, std::int32_t outputs, const std::int64_t* begin,
@@ -71,11 +69,6 @@ inline std::optional<ResampleTables> make_tables(std::int32_t inputs, std::int32
     last = fed.input;
   }
   tables.fed.push_back({inputs, {0, 0}});
-  tables.most_ended = tables.fed[0].input + 1;
-  for (std::int32_t o = 0; o < outputs; ++o) {
-    const FedInputs& then = tables.fed[static_cast<std::size_t>(std::min(o + kAhead, outputs))];
-    tables.most_ended = std::max(tables.most_ended, then.input - tables.fed[static_cast<std::size_t>(o)].input);
-  }
   // An input without outputs stands between its neighbours' runs.
   tables.weights.assign(static_cast<std::size_t>(longest) * static_cast<std::size_t>(inputs), 0.0f);
   std::int32_t end = 0;
