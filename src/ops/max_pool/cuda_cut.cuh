@@ -87,7 +87,8 @@ struct PoolCut {
 };
 
 struct PoolGrid {
-  std::uint32_t blocks, threads;
+  std::uint64_t blocks;  // more than a launch takes are the caller's to refuse, as 2^32 planes are
+  std::uint32_t threads;
 };
 
 inline std::uint32_t divide_up(std::int64_t a, std::int64_t b) { return static_cast<std::uint32_t>((a + b - 1) / b); }
@@ -118,7 +119,8 @@ PoolGrid cut_pool(PoolCut& cut, bool halo, int planes_depth, int threads, int st
   const int steps = std::max(ceil_div(cut.height + cut.row_padding, Window::kStride), cut.out_height);
   cut.strips = std::max((steps + strip / 2) / strip, 1);
   cut.strip = static_cast<int>(divide_up(steps, cut.strips));
-  return {divide_up(cut.planes, cut.units) * cut.tiles * cut.strips, cut.units * cut.groups * cut.vectors};
+  return {std::uint64_t{divide_up(cut.planes, cut.units)} * cut.tiles * cut.strips,
+          cut.units * cut.groups * cut.vectors};
 }
 
 // Where a thread stands.

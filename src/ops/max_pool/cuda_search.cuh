@@ -35,6 +35,9 @@ struct Best<float> {
   __device__ void compare(const Best& other, int first_tap) { compare(other.key, other.tap + first_tap); }
   __device__ bool none() const { return key == INT_MIN; }
   __device__ int winner() const { return tap; }
+  // A NaN or a zero, of which the key does not tell the bits.
+  __device__ bool vague() const { return key == INT_MAX || key == 0; }
+  __device__ float value() const { return __int_as_float(key ^ (key >> 31 & INT_MAX)); }
 };
 
 // The half types leave room for the tap below the value: the lower the tap the greater, so that one maximum does all.
@@ -47,8 +50,12 @@ struct PackedBest {
   __device__ void compare(const PackedBest& other, int first_tap) { packed = max(packed, other.packed - first_tap); }
   __device__ bool none() const { return packed <= (INT_MIN | kMostTap); }
   __device__ int winner() const { return kMostTap - (packed & kMostTap); }
+  __device__ bool vague() const { return packed >> 16 == SHRT_MAX || packed >> 16 == 0; }
 
  protected:
+  __device__ unsigned short value_bits() const {
+    return static_cast<unsigned short>((packed ^ (packed >> 31 & 0x7fff0000)) >> 16);
+  }
   // Of bits whose NaN and zero are the only ones, in the upper half of the integer.
   static __device__ int key_of_bits(unsigned short bits) {
     const int high = bits << 16;
@@ -61,6 +68,7 @@ template <>
 struct Best<__half> : PackedBest {
   static __device__ int key_of(__half v) { return key_of_bits(__half_as_ushort(__hadd(v, __ushort_as_half(0)))); }
   static __device__ Best first(int key) { return {PackedBest::first(key)}; }
+  __device__ __half value() const { return __ushort_as_half(value_bits()); }
 };
 template <>
 struct Best<__nv_bfloat16> : PackedBest {
@@ -68,6 +76,7 @@ struct Best<__nv_bfloat16> : PackedBest {
     return key_of_bits(__bfloat16_as_ushort(__hadd(v, __ushort_as_bfloat16(0))));
   }
   static __device__ Best first(int key) { return {PackedBest::first(key)}; }
+  __device__ __nv_bfloat16 value() const { return __ushort_as_bfloat16(value_bits()); }
 };
 
 template <class T, class Tile>
@@ -125,6 +134,7 @@ class Search {
 
   // The value of a winner, all its bits.
   __device__ T value(const PoolCut& cut, int r, int window, int channel, const Best<T>& best) const {
+    if (!best.vague()) return best.value();
     const int tap = best.winner();
     const int row = r * kStride - cut.row_padding + tap / Window::kSize * Window::kDilation;
     const int column = window * kStride - Window::kPadding + tap % Window::kSize * Window::kDilation;

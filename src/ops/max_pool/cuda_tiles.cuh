@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Max pooling on the GPU for the windows that are common: the kernels and their cuts. `Tile` says for which layout: see
-// cuda_cut.cuh.
+// Max pooling on the GPU for the windows that are common: the kernels, their tiles and cuts. Winners are compact, u8.
+//
+// Not for these: windows that differ along rows and columns, more than 32 taps, a padding of columns as wide as the
+// window, a depth axis with padding or overlapping windows (a depth axis is read by the gradient from winners only).
 #pragma once
 
 #include "ops/max_pool/cuda_gather.cuh"
@@ -9,19 +11,36 @@
 namespace bp::cuda {
 
 inline constexpr int kPoolThreads = 256;
-inline constexpr int kPoolStrip = 16;  // steps; enough that the rows which neighbouring strips share are few
 
+// Which tile to take, as measured on an H200. A planar one wants rows of x and dx that are multiples of kColumns, rows
+// of dy, y and winners that are multiples of kChunk, and pointers and strides that keep them so aligned.
+//   planar, f32                        PlanarTile<Window, 4>
+//   planar, f16 and bf16               PlanarTile<Window, 8>; 4 for max_pool 3x3 s2, and where rows are no multiples of
+//   8 rows of dy only multiples of 2     PlanarTile<Window, kColumns, 2> planar, not aligned OddPlanarTile channels, by
+//   fours                 ChannelTile<Window, kStride>; 2 columns for the half types at stride 1 channels, not by fours
+//   OddChannelTile
+template <class Window, int kColumns, int kChunk = kColumns / Window::kStride>
+using PlanarTile = Tile<Window, kColumns, 1, kChunk, kColumns>;
+template <class Window>
+using OddPlanarTile = Tile<Window, 4, 1, 1, 1>;
+template <class Window, int kColumns>
+using ChannelTile = Tile<Window, kColumns, 4, 1, 1>;
+template <class Window>
+using OddChannelTile = Tile<Window, Window::kStride, 1, 1, 1>;
+
+// Long strips share few rows with their neighbours, short ones are many threads.
 template <class Tile>
 PoolGrid cut_max_pool(PoolCut& cut) {
-  return cut_pool<Tile>(cut, false, 1, kPoolThreads, kPoolStrip);
+  return cut_pool<Tile>(cut, false, 1, kPoolThreads, 16);
 }
 template <class Tile>
 PoolGrid cut_max_pool_grad_compact(PoolCut& cut) {
-  return cut_pool<Tile>(cut, false, cut.depth, kPoolThreads, kPoolStrip);
+  constexpr int kStrip = Tile::Window::kRowsBefore <= 1 ? 8 : 12 * Tile::Window::kRowsBefore;
+  return cut_pool<Tile>(cut, false, cut.depth, kPoolThreads, kStrip);
 }
 template <class Tile>
 PoolGrid cut_max_pool_grad_recompute(PoolCut& cut) {
-  return cut_pool<Tile>(cut, true, 1, kPoolThreads, kPoolStrip);
+  return cut_pool<Tile>(cut, true, 1, kPoolThreads, Tile::kPlanar ? 16 : 32);
 }
 
 template <class T, class Tile>

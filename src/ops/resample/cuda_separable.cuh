@@ -34,7 +34,9 @@ struct ResampleCut {
 };
 
 struct ResampleGrid {
-  std::uint32_t blocks, threads, shared_bytes;
+  std::uint64_t blocks;   // more than a launch takes are the caller's to refuse,
+  std::uint32_t threads;  // and 0 threads: even the least tile is too wide
+  std::uint32_t shared_bytes;
 };
 
 // Which products are exact, so that a fused multiplication and addition gives the contract's bits: none, those of the
@@ -69,7 +71,30 @@ struct ResampleShape {
       kOut > 1 && kRows > 4 ? 4 : kRows;  // rows whose sums along the columns are made at once
 };
 
-inline constexpr int kMostDepthOutputs = 64;  // that one block reads
+// Which one to take, as measured on an H200. The rows of dy and dx must be aligned for chunks of kChunk and kOut.
+//   planar, chunks of 4       PlanarShape, of 2 EvenPlanarShape, of 1 OddPlanarShape
+//   channels, by fours        ChannelShape<kExact, 2> where dy is larger than dx, otherwise and for nearest <kExact, 1>
+//   channels, not by fours    FewChannelsShape where rows are aligned for 4, otherwise OddChannelsShape
+//   three axes                PlanarVolumeShape, ChannelVolumeShape
+template <Exact kExact>
+using PlanarShape = ResampleShape<128, 4, 1, 1, 1, 8, 1, kExact == Exact::all ? 8 : 6, true, kExact>;
+template <Exact kExact>
+using EvenPlanarShape = ResampleShape<160, 2, 1, 1, 1, 8, 1, 6, true, kExact>;
+template <Exact kExact>
+using OddPlanarShape = ResampleShape<208, 1, 5, 1, 1, 8, 1, 4, true, kExact>;
+template <Exact kExact, int kPasses>
+using ChannelShape = ResampleShape<256, 4, 1, kPasses, 4, 8, 1, kPasses == 2 ? 6 : 4, false, kExact>;
+template <Exact kExact>
+using FewChannelsShape = ResampleShape<256, 4, 1, 2, 1, 8, 1, 4, false, kExact>;
+template <Exact kExact>
+using OddChannelsShape = ResampleShape<256, 1, 7, 1, 1, 8, 1, 4, false, kExact>;
+template <Exact kExact>
+using PlanarVolumeShape = ResampleShape<128, 4, 1, 1, 1, 4, 2, 6, true, kExact>;
+template <Exact kExact>
+using ChannelVolumeShape = ResampleShape<256, 4, 1, 2, 4, 4, 2, 6, false, kExact>;
+
+// That one block may read; more are the caller's to refuse.
+inline constexpr int kMostDepthOutputs = 64;
 
 template <class Shape>
 ResampleGrid cut_resample(ResampleCut& cut, const OutputRun* column_runs) {
@@ -100,8 +125,8 @@ ResampleGrid cut_resample(ResampleCut& cut, const OutputRun* column_runs) {
   cut.lanes =
       Shape::kLanes > 0 ? Shape::kLanes : std::max(divide_up(widest * cut.pixel, Shape::kColumns * Shape::kPasses), 1u);
   cut.units = Shape::kThreads / cut.lanes;
-  return {divide_up(cut.planes, std::max<std::uint32_t>(cut.units, 1)) * cut.tiles * cut.strips * cut.depth_strips,
-          cut.units * cut.lanes,
+  const std::uint64_t unit_blocks = divide_up(cut.planes, std::max<std::uint32_t>(cut.units, 1));
+  return {unit_blocks * cut.tiles * cut.strips * cut.depth_strips, cut.units * cut.lanes,
           static_cast<std::uint32_t>(Shape::kRows * Shape::kDepths * Shape::kPitch * sizeof(float))};
 }
 
@@ -232,12 +257,10 @@ __device__ void sum_along(const ResampleCut& cut, const ResamplePlace& at, const
   const int vectors = Shape::kPlanar ? 1 : at.channels / kOut;
   T* to = dx.data + at.batch * dx.batch + at.first_channel * dx.channel + row * dx.row;
   if constexpr (Shape::kDepths > 1) to += depth * dx.depth;
-  int column = at.first_column + (Shape::kPlanar ? at.lane : at.lane / vectors);
-  int vector = Shape::kPlanar ? 0 : at.lane % vectors;
-  const int columns_apart = Shape::kPlanar ? lanes : lanes / vectors;
-  const int vectors_apart = Shape::kPlanar ? 0 : lanes % vectors;
-  while (column < at.end_column) {
-    const int channel = vector * kOut;
+  const int columns = (at.end_column - at.first_column) * vectors;
+  for (int item = at.lane; item < columns; item += lanes) {
+    const int column = at.first_column + (Shape::kPlanar ? item : item / vectors);
+    const int channel = Shape::kPlanar ? 0 : item % vectors * kOut;
     float sums[Shape::kTogether][kOut] = {};
     const OutputRun run = load_run(cut.columns.runs + column);
     const float* weights = cut.columns.weights + column;
@@ -263,12 +286,6 @@ __device__ void sum_along(const ResampleCut& cut, const ResamplePlace& at, const
       if (r < count) store(row_to, chunk);
       row_to += dx.row;
     }
-    column += columns_apart;
-    vector += vectors_apart;
-    if (!Shape::kPlanar && vector >= vectors) {
-      vector -= vectors;
-      ++column;
-    }
   }
 }
 
@@ -286,7 +303,8 @@ __device__ void sum_down(const ResampleCut& cut, const ResamplePlace& at, const 
   constexpr int kDepths = Shape::kDepths;
   constexpr int kAhead = Shape::kAhead;
   constexpr bool kFirstExact = Shape::kExact != Exact::none;
-  constexpr bool kRowsExact = kDepths == 1 ? kFirstExact : Shape::kExact == Exact::all;
+  constexpr bool kUnit = Shape::kExact == Exact::all;
+  constexpr bool kRowsExact = kDepths == 1 ? kFirstExact : kUnit;
   using Raw = typename ColumnChunks<T, Shape>::Raw;
   using Sums = typename ColumnChunks<T, Shape>::Sums;
   Sums sums[kDepths], next[kDepths];
@@ -310,22 +328,22 @@ __device__ void sum_down(const ResampleCut& cut, const ResamplePlace& at, const 
   };
   const int begin = load_run(cut.rows.runs + at.first_row).begin;
   const int end = load_run(cut.rows.runs + at.end_row - 1).end;
-  FedInputs next_fed = load_fed(cut.rows.fed + begin);  // one ahead, as it is waited for
-  const auto fed_of = [&](int o) {
-    const FedInputs fed = next_fed;
-    next_fed = load_fed(cut.rows.fed + o + 1);
-    return fed;
-  };
   if constexpr (kDepths == 1) {
     for (int o = begin; o < end; o += kAhead) {
       Raw raw[kAhead];
+      FedInputs fed[kAhead];
+#pragma unroll
+      for (int i = 0; i < kAhead; ++i) {
+        if constexpr (!kUnit) fed[i] = load_fed(cut.rows.fed + min(o + i, end));
+      }
 #pragma unroll
       for (int i = 0; i < kAhead; ++i) raw[i] = chunks.load((o + i) * dy.row, o + i < end);
 #pragma unroll
       for (int i = 0; i < kAhead; ++i) {
         if (o + i >= end) continue;
         const Sums values[1] = {raw[i].values()};
-        add(fed_of(o + i), values);
+
+        add(kUnit ? load_fed(cut.rows.fed + o + i) : fed[i], values);
       }
     }
   } else {
@@ -344,7 +362,7 @@ __device__ void sum_down(const ResampleCut& cut, const ResamplePlace& at, const 
           for (int d = 0; d < kDepths; ++d) values[d].template add<kFirstExact>(weights.weight[d], read);
         }
       }
-      add(fed_of(o), values);
+      add(load_fed(cut.rows.fed + o), values);
     }
   }
   const Sums nothing[kDepths] = {};
