@@ -134,7 +134,9 @@ class Search {
 
   // The value of a winner, all its bits.
   __device__ T value(const PoolCut& cut, int r, int window, int channel, const Best<T>& best) const {
-    if (!best.vague()) return best.value();
+    // Where the search needs many registers, the branch costs more than the load.
+    constexpr bool kFromKey = Tile::kPlanar || sizeof(T) == 2 || Window::kSize == 2;
+    if (kFromKey && !best.vague()) return best.value();
     const int tap = best.winner();
     const int row = r * kStride - cut.row_padding + tap / Window::kSize * Window::kDilation;
     const int column = window * kStride - Window::kPadding + tap % Window::kSize * Window::kDilation;

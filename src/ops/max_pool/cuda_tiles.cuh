@@ -14,11 +14,13 @@ inline constexpr int kPoolThreads = 256;
 
 // Which tile to take, as measured on an H200. A planar one wants rows of x and dx that are multiples of kColumns, rows
 // of dy, y and winners that are multiples of kChunk, and pointers and strides that keep them so aligned.
-//   planar, f32                        PlanarTile<Window, 4>
-//   planar, f16 and bf16               PlanarTile<Window, 8>; 4 for max_pool 3x3 s2, and where rows are no multiples of
-//   8 rows of dy only multiples of 2     PlanarTile<Window, kColumns, 2> planar, not aligned OddPlanarTile channels, by
-//   fours                 ChannelTile<Window, kStride>; 2 columns for the half types at stride 1 channels, not by fours
-//   OddChannelTile
+//
+//     planar, f32                     PlanarTile<Window, 4>
+//     planar, f16 and bf16            PlanarTile<Window, 8>; 4 for max_pool 3x3 s2 and for rows that 8 does not divide
+//     rows of dy divided by 2 only    PlanarTile<Window, kColumns, 2>
+//     planar, not aligned             OddPlanarTile
+//     channels by fours               ChannelTile<Window, kStride>; 2 columns for f16 and bf16 at stride 1
+//     channels not by fours           OddChannelTile
 template <class Window, int kColumns, int kChunk = kColumns / Window::kStride>
 using PlanarTile = Tile<Window, kColumns, 1, kChunk, kColumns>;
 template <class Window>
@@ -35,7 +37,8 @@ PoolGrid cut_max_pool(PoolCut& cut) {
 }
 template <class Tile>
 PoolGrid cut_max_pool_grad_compact(PoolCut& cut) {
-  constexpr int kStrip = Tile::Window::kRowsBefore <= 1 ? 8 : 12 * Tile::Window::kRowsBefore;
+  constexpr int kShared = Tile::Window::kRowsBefore;
+  constexpr int kStrip = kShared <= 1 ? 8 : kShared == 2 ? 24 : 64;
   return cut_pool<Tile>(cut, false, cut.depth, kPoolThreads, kStrip);
 }
 template <class Tile>
@@ -75,7 +78,7 @@ __global__ void __launch_bounds__(kPoolThreads)
   });
 }
 
-// *wrong becomes 1 where a stored winner is no tap of its window.
+// *wrong, 0 before, becomes 1 where a stored winner is no tap of its window.
 template <class T, class Tile, bool kVolume>
 __global__ void __launch_bounds__(kPoolThreads)
     max_pool_grad_compact(PoolCut cut, PoolView<const T> dy, PoolView<const std::uint8_t> winners, PoolView<T> dx,

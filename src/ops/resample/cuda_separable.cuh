@@ -63,19 +63,20 @@ struct ResampleShape {
   static constexpr int kColumns = kChunk * kPieces;  // of a thread in one pass
   // Constant, so that addresses in rows of shared memory, and of pieces, cost nothing.
   static constexpr int kPitch = kThreads * kColumns * kPasses;
-  static constexpr int kLanes = kPieces == 1 ? 0
-                                : kPlanar    ? kThreads / 2
-                                             : kThreads;  // of a unit; 0: as many as it needs
-  static constexpr int kApart = kLanes * kChunk;       // from one piece to the next
-  static constexpr int kTogether =
-      kOut > 1 && kRows > 4 ? 4 : kRows;  // rows whose sums along the columns are made at once
+  // Of a unit; 0: as many as it needs.
+  static constexpr int kLanes = kPieces == 1 ? 0 : kThreads / (kPlanar ? 2 : 1);
+  static constexpr int kApart = kLanes * kChunk;  // from one piece to the next
+  // Rows whose sums along the columns are made at once.
+  static constexpr int kTogether = kOut > 1 && kRows > 4 ? 4 : kRows;
 };
 
-// Which one to take, as measured on an H200. The rows of dy and dx must be aligned for chunks of kChunk and kOut.
-//   planar, chunks of 4       PlanarShape, of 2 EvenPlanarShape, of 1 OddPlanarShape
-//   channels, by fours        ChannelShape<kExact, 2> where dy is larger than dx, otherwise and for nearest <kExact, 1>
-//   channels, not by fours    FewChannelsShape where rows are aligned for 4, otherwise OddChannelsShape
-//   three axes                PlanarVolumeShape, ChannelVolumeShape
+// Which one to take, as measured on an H200. The rows of dy must be aligned for kChunk, those of dx for kOut.
+//
+//     planar, chunks of 4, 2, 1       PlanarShape, EvenPlanarShape, OddPlanarShape
+//     channels by fours               ChannelShape<kExact, 2>; 1 for nearest and where dx is the larger
+//     by eights, f16 and bf16         for nearest HalfNearestShape, with most_pixel = 64
+//     not by fours                    FewChannelsShape where rows are aligned for 4, otherwise OddChannelsShape
+//     three axes                      PlanarVolumeShape, ChannelVolumeShape
 template <Exact kExact>
 using PlanarShape = ResampleShape<128, 4, 1, 1, 1, 8, 1, kExact == Exact::all ? 8 : 6, true, kExact>;
 template <Exact kExact>
@@ -84,6 +85,7 @@ template <Exact kExact>
 using OddPlanarShape = ResampleShape<208, 1, 5, 1, 1, 8, 1, 4, true, kExact>;
 template <Exact kExact, int kPasses>
 using ChannelShape = ResampleShape<256, 4, 1, kPasses, 4, 8, 1, kPasses == 2 ? 6 : 4, false, kExact>;
+using HalfNearestShape = ResampleShape<256, 8, 1, 1, 8, 8, 1, 4, false, Exact::all>;
 template <Exact kExact>
 using FewChannelsShape = ResampleShape<256, 4, 1, 2, 1, 8, 1, 4, false, kExact>;
 template <Exact kExact>
@@ -97,13 +99,12 @@ using ChannelVolumeShape = ResampleShape<256, 4, 1, 2, 4, 4, 2, 6, false, kExact
 inline constexpr int kMostDepthOutputs = 64;
 
 template <class Shape>
-ResampleGrid cut_resample(ResampleCut& cut, const OutputRun* column_runs) {
-  constexpr std::uint32_t kMostPixel = 32;
+ResampleGrid cut_resample(ResampleCut& cut, const OutputRun* column_runs, std::uint32_t most_pixel = 32) {
   constexpr std::uint32_t kAligned = Shape::kChunk;
   const auto divide_up = [](std::uint32_t a, std::uint32_t b) { return (a + b - 1) / b; };
   // Channels that do not come in chunks are kept together, so that rows are without gaps.
-  const bool together = cut.channels % kAligned != 0 || cut.channels <= kMostPixel;
-  cut.pixel = Shape::kPlanar ? 1 : together ? cut.channels : kMostPixel;
+  const bool together = cut.channels % kAligned != 0 || cut.channels <= most_pixel;
+  cut.pixel = Shape::kPlanar ? 1 : together ? cut.channels : most_pixel;
   cut.channel_blocks = divide_up(cut.channels, cut.pixel);
   cut.planes = cut.batch * cut.channel_blocks;
   cut.strips = divide_up(cut.rows.inputs, Shape::kRows);
@@ -342,7 +343,6 @@ __device__ void sum_down(const ResampleCut& cut, const ResamplePlace& at, const 
       for (int i = 0; i < kAhead; ++i) {
         if (o + i >= end) continue;
         const Sums values[1] = {raw[i].values()};
-
         add(kUnit ? load_fed(cut.rows.fed + o + i) : fed[i], values);
       }
     }

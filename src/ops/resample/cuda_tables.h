@@ -36,8 +36,9 @@ struct ResampleTables {
   std::vector<FedInputs> fed;
   std::vector<OutputRun> runs;
   std::vector<float> weights;
-  bool unit = true;    // every weight is 1
-  bool short_ = true;  // every weight is a multiple of 2^-13 in [0, 1]: its product with an f16 or bf16 is exact in f32
+  bool unit_weights = true;  // every weight is 1
+  // Every weight is a multiple of 2^-13 in [0, 1]: its product with an f16 or bf16 is exact in f32.
+  bool short_weights = true;
 };
 
 inline constexpr std::int32_t kMostTerms = 128;  // of one sum: more are summed in blocks
@@ -57,8 +58,8 @@ inline std::optional<ResampleTables> make_tables(std::int32_t inputs, std::int32
       if (i - fed.input > 1) return std::nullopt;
       fed.weights[i - fed.input] = static_cast<float>(weight[k]);
       const double scaled = weight[k] * 8192;
-      tables.unit &= weight[k] == 1;
-      tables.short_ &= scaled == std::floor(scaled) && weight[k] >= 0 && weight[k] <= 1;
+      tables.unit_weights &= weight[k] == 1;
+      tables.short_weights &= scaled == std::floor(scaled) && weight[k] >= 0 && weight[k] <= 1;
     }
   }
   if (longest > kMostTerms) return std::nullopt;
