@@ -1,0 +1,30 @@
+template <class T> void cases() {
+  const int all = kForward | kCompact | kRecompute, grads = kCompact | kRecompute;
+  const Problem p22{"2x2s2", 64, 64, 1, 224, 224, 2, 2, 1, 0};
+  const Problem p32{"3x3s2", 256, 64, 1, 112, 112, 3, 2, 1, 1};
+  const Problem p31{"3x3s1", 64, 64, 1, 128, 128, 3, 1, 1, 1};
+  const Problem pd2{"3x3d2", 64, 64, 1, 128, 128, 3, 1, 2, 1};
+  const Problem p51{"5x5s1", 256, 256, 1, 20, 20, 5, 1, 1, 2};
+  const Problem p3d{"3d2s2", 8, 32, 128, 128, 128, 2, 2, 1, 0, 2, 2};
+  using W22 = Window<2, 2, 1, 0>; using W32 = Window<3, 2, 1, 1>; using W31 = Window<3, 1, 1, 1>; using Wd2 = Window<3, 1, 2, 1>; using W51 = Window<5, 1, 1, 2>;
+  constexpr int C = sizeof(T) == 4 ? 4 : 8;
+  both<T, PlanarTile<W22, C>>(p22, false, "c", all, all);
+  both<T, PlanarTile<W32, C>>(p32, false, "c", all, all);
+  both<T, PlanarTile<W31, C>>(p31, false, "c", all, grads);
+  both<T, PlanarTile<Wd2, C, 2>>(pd2, false, "c", all, kCompact);
+  both<T, PlanarTile<W51, 4>>(p51, false, "c4", all, grads);
+  both<T, PlanarTile<W22, C>, true>(p3d, false, "c", kCompact, kCompact);
+  if constexpr (sizeof(T) == 2) both<T, PlanarTile<W32, 4>>(p32, false, "c4", all, all);
+  both<T, ChannelTile<W22, 2>>(p22, true, "v4", all, all);
+  both<T, ChannelTile<W32, 2>>(p32, true, "v4", all, all);
+  both<T, ChannelTile<W31, 1>>(p31, true, "v4", all, grads);
+  both<T, ChannelTile<W31, 2>>(p31, true, "v4x2", all, grads);
+  both<T, ChannelTile<Wd2, 1>>(pd2, true, "v4", all, kCompact);
+  both<T, ChannelTile<W51, 1>>(p51, true, "v4", all, grads);
+  Problem odd = p32; odd.name = "odd"; odd.h = 37; odd.w = 43; odd.n = 2; odd.c = 8;
+  both<T, OddPlanarTile<W32>>(odd, false, "odd", all, 0);
+  both<T, OddChannelTile<W32>>(odd, true, "odd", all, 0);
+  odd.stride = 1; odd.w = 1500; odd.h = 9;
+  both<T, PlanarTile<W31, 4>>(odd, false, "wide", all, 0);
+  both<T, ChannelTile<W22, 2>, true>(p3d, true, "v4", kCompact, kCompact);
+}
