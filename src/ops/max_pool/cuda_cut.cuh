@@ -1,0 +1,163 @@
+// SPDX-License-Identifier: Apache-2.0
+// How a pooling is cut into threads. A thread keeps to a few neighbouring columns (NCHW) or to a chunk of channels of
+// one or two columns (NHWC) and walks down a strip of rows; so each row is read once, and what overlapping windows have
+// in common stays in registers. Index arithmetic is done once a strip.
+//
+// Along rows everything is counted from the first padded one: window row r covers the rows from S*r on, and step r of
+// the walk ends the rows [S*r, S*r + S), which no later window reaches.
+#pragma once
+
+#include "backends/cuda/chunk.cuh"
+
+#include <algorithm>
+#include <cstdint>
+
+namespace bp::cuda {
+
+constexpr int floor_div(int a, int b) { return a / b - (a % b < 0 ? 1 : 0); }
+constexpr int ceil_div(int a, int b) { return -floor_div(-a, b); }
+
+// A window that is known when the kernel is compiled, alike along rows and columns; the padding is that of the columns.
+template <int kSize_, int kStride_, int kDilation_, int kPadding_>
+struct Window {
+  static constexpr int kSize = kSize_;
+  static constexpr int kStride = kStride_;
+  static constexpr int kDilation = kDilation_;
+  static constexpr int kPadding = kPadding_;
+  static constexpr int kExtent = (kSize - 1) * kDilation + 1;
+  static constexpr int kTaps = kSize * kSize;
+  static constexpr int kRowsBefore = (kExtent - 1) / kStride;  // window rows before r that reach the rows of step r
+  static_assert(kPadding < kExtent && kExtent >= kStride);
+};
+
+// A thread's columns of dx (and x) and the windows that begin there, padding aside. `kChunk` windows, or `kWide`
+// columns, of one channel move in one access: 1 where rows are not aligned for more.
+template <class Window_, int kColumns_, int kChannels_, int kChunk_, int kWide_>
+struct Tile {
+  using Window = Window_;
+  static constexpr int kColumns = kColumns_;
+  static constexpr int kChannels = kChannels_;
+  static constexpr int kChunk = kChunk_;
+  static constexpr int kWide = kWide_;
+  static constexpr int kWindows = kColumns / Window::kStride;
+  static constexpr bool kPlanar = kChannels == 1 && kWindows > 1;  // neighbouring threads have neighbouring columns
+  static_assert(kWindows * Window::kStride == kColumns && kWindows % kChunk == 0 && kColumns % kWide == 0);
+  static_assert(kChannels == 1 || (kChunk == 1 && kWide == 1));
+
+  // The windows that reach the columns, from the first own one on, in whole chunks.
+  static constexpr int kFirst =
+      floor_div(ceil_div(Window::kPadding - Window::kExtent + 1, Window::kStride), kChunk) * kChunk;
+  static constexpr int kEnd =
+      ceil_div(floor_div(Window::kPadding + kColumns - 1, Window::kStride) + 1, kChunk) * kChunk;
+  // The columns that the own windows read, from the first column on, in whole accesses.
+  static constexpr int kLow = floor_div(-Window::kPadding, kWide) * kWide;
+  static constexpr int kHigh =
+      ceil_div((kWindows - 1) * Window::kStride + Window::kExtent - Window::kPadding, kWide) * kWide;
+
+  // Groups of windows beside a tile that its columns depend on.
+  static constexpr int kGroupsBefore = ceil_div(-kFirst, kWindows);
+  static constexpr int kGroupsAfter = ceil_div(kEnd - kWindows, kWindows);
+};
+
+template <class T>
+struct PoolView {
+  T* data;
+  std::int64_t batch, channel, depth, row, column;  // strides in elements
+
+  // So many columns further; planar ones are neighbours.
+  template <class Tile>
+  __device__ T* at_column(int i) const {
+    return data + (Tile::kPlanar ? i : i * column);
+  }
+};
+
+struct PoolCut {
+  // The problem. A depth axis must have disjoint windows and no padding: each depth of dx has one depth of dy, or none.
+  std::uint32_t batch, channels;
+  int depth, height, width;
+  int out_depth, out_height, out_width;
+  int row_padding;
+  int depth_window, depth_stride;
+
+  // Its cut, by `cut_pool`: a block takes one strip of one tile (of columns) of several planes (or of parts of their
+  // channels); its threads are [unit][group of columns][vector of channels].
+  std::uint32_t planes, channel_blocks, vectors;
+  std::uint32_t units, groups, tile_groups, tiles, strips;
+  int strip;
+};
+
+struct PoolGrid {
+  std::uint64_t blocks;  // more than a launch takes are the caller's to refuse, as 2^32 planes are
+  std::uint32_t threads;
+};
+
+inline std::uint32_t divide_up(std::int64_t a, std::int64_t b) { return static_cast<std::uint32_t>((a + b - 1) / b); }
+
+// `halo`: the threads of a tile also look after windows of its neighbours. `planes_depth` is the depth that is walked.
+template <class Tile>
+PoolGrid cut_pool(PoolCut& cut, bool halo, int planes_depth, int threads, int strip) {
+  using Window = typename Tile::Window;
+  const std::int64_t columns = std::max<std::int64_t>(cut.width, std::int64_t{cut.out_width} * Window::kStride);
+  const std::uint32_t groups = divide_up(columns, Tile::kColumns);
+  const std::uint32_t vectors = divide_up(cut.channels, Tile::kChannels);
+  // 64 channels; half of them where that spares a halo.
+  std::uint32_t most_vectors = 64 / Tile::kChannels;
+  const bool halved_fits = groups * most_vectors / 2 <= static_cast<std::uint32_t>(threads);
+  if (halo && groups * most_vectors > static_cast<std::uint32_t>(threads) && halved_fits) most_vectors /= 2;
+  cut.vectors = Tile::kPlanar ? 1 : std::min(vectors, most_vectors);
+  cut.channel_blocks = divide_up(vectors, cut.vectors);
+  if (!Tile::kPlanar) cut.vectors = divide_up(vectors, cut.channel_blocks);
+  cut.planes = cut.batch * cut.channel_blocks * static_cast<std::uint32_t>(planes_depth);
+
+  const std::uint32_t beside = halo ? Tile::kGroupsBefore + Tile::kGroupsAfter : 0;
+  const std::uint32_t room = std::max<std::uint32_t>(threads / cut.vectors, beside + 1);
+  cut.tiles = groups <= room ? 1 : divide_up(groups, room - beside);
+  cut.tile_groups = divide_up(groups, cut.tiles);
+  cut.groups = cut.tile_groups + (cut.tiles > 1 ? beside : 0);
+  cut.units = std::max<std::uint32_t>(threads / (cut.vectors * cut.groups), 1);
+
+  const int steps = std::max(ceil_div(cut.height + cut.row_padding, Window::kStride), cut.out_height);
+  cut.strips = std::max((steps + strip / 2) / strip, 1);
+  cut.strip = static_cast<int>(divide_up(steps, cut.strips));
+  return {std::uint64_t{divide_up(cut.planes, cut.units)} * cut.tiles * cut.strips,
+          cut.units * cut.groups * cut.vectors};
+}
+
+// Where a thread stands.
+struct PoolPlace {
+  bool here;  // whether there is a plane for it
+  std::uint32_t unit, group, vector;
+  std::uint32_t batch, channel;
+  int depth;
+  int tile_group;  // the first of its tile
+  int first_step, end_step;
+
+  template <class Tile>
+  __device__ static PoolPlace find(const PoolCut& cut, int planes_depth) {
+    PoolPlace at;
+    at.vector = threadIdx.x % cut.vectors;
+    const std::uint32_t column = threadIdx.x / cut.vectors;
+    at.group = column % cut.groups;
+    at.unit = column / cut.groups;
+    const std::uint32_t tile = blockIdx.x / cut.strips;
+    at.first_step = static_cast<int>(blockIdx.x % cut.strips) * cut.strip;
+    at.end_step = at.first_step + cut.strip;
+    at.tile_group = static_cast<int>(tile % cut.tiles * cut.tile_groups);
+    const std::uint32_t plane = tile / cut.tiles * cut.units + at.unit;
+    const std::uint32_t depths = static_cast<std::uint32_t>(planes_depth);
+    at.depth = static_cast<int>(plane % depths);
+    at.channel = (plane / depths % cut.channel_blocks * cut.vectors + at.vector) * Tile::kChannels;
+    at.batch = plane / depths / cut.channel_blocks;
+    at.here = plane < cut.planes && at.channel < cut.channels;
+    return at;
+  }
+
+  // The view from a column of row 0 of the thread's plane on.
+  template <class T>
+  __device__ PoolView<T> in_plane(PoolView<T> view, int at_depth, int column) const {
+    view.data += batch * view.batch + channel * view.channel + at_depth * view.depth + column * view.column;
+    return view;
+  }
+};
+
+}  // namespace bp::cuda

@@ -1,0 +1,423 @@
+// SPDX-License-Identifier: Apache-2.0
+// The gradient of resampling two or three neighbouring axes, outermost first, in one kernel. A block makes a few rows
+// of dx, a tile of columns wide. Down the columns every dy is read once: it is added to the sums of the one or two rows
+// it feeds, and a row that gets no more goes to shared memory. From there the sums along the rows are taken.
+//
+// A column of the tile is one channel of one pixel: NCHW has pixels of one channel, NHWC of a block of channels.
+#pragma once
+
+#include "backends/cuda/chunk.cuh"
+#include "ops/resample/cuda_tables.h"
+
+#include <algorithm>
+#include <cstdint>
+
+namespace bp::cuda {
+
+template <class T>
+struct ResampleView {
+  T* data;
+  std::int64_t batch, channel, depth, row, column;  // strides in elements
+};
+
+struct ResampleCut {
+  // The problem; with two axes, depth is not read.
+  std::uint32_t batch, channels;
+  ResampleAxis depth, rows, columns;
+
+  // Its cut, by `cut_resample`. A block's threads are [unit][lane]; a unit is the block's part of one plane or of one
+  // block of channels.
+  std::uint32_t pixel, channel_blocks, planes;
+  std::uint32_t tiles, strips, depth_strips;
+  std::uint32_t tile_columns;
+  std::uint32_t units, lanes;
+};
+
+struct ResampleGrid {
+  std::uint64_t blocks;   // more than a launch takes are the caller's to refuse,
+  std::uint32_t threads;  // and 0 threads: even the least tile is too wide
+  std::uint32_t shared_bytes;
+};
+
+// Which products are exact, so that a fused multiplication and addition gives the contract's bits: none, those of the
+// first axis (elements of a half type by short weights), or all (by weights of 1).
+enum class Exact { none, first, all };
+
+// How the kernel is specialised.
+template <int kThreads_, int kChunk_, int kPieces_, int kPasses_, int kOut_, int kRows_, int kDepths_, int kAhead_,
+          bool kPlanar_, Exact kExact_>
+struct ResampleShape {
+  static constexpr int kThreads = kThreads_;  // of a block, at most
+  // Of a row of dy a thread reads kPieces chunks of kChunk elements: several where rows are not aligned for chunks. It
+  // does so in kPasses, kAhead rows (with three axes: depths) at a time.
+  static constexpr int kChunk = kChunk_;
+  static constexpr int kPieces = kPieces_;
+  static constexpr int kPasses = kPasses_;
+  static constexpr int kAhead = kAhead_;
+  static constexpr int kOut = kOut_;        // channels of a pixel of dx that are written together
+  static constexpr int kRows = kRows_;      // of dx that a block makes,
+  static constexpr int kDepths = kDepths_;  // of so many depths; 1: two axes
+  static constexpr bool kPlanar = kPlanar_;
+  static constexpr Exact kExact = kExact_;
+
+  static constexpr int kColumns = kChunk * kPieces;  // of a thread in one pass
+  // Constant, so that addresses in rows of shared memory, and of pieces, cost nothing.
+  static constexpr int kPitch = kThreads * kColumns * kPasses;
+  // Of a unit; 0: as many as it needs.
+  static constexpr int kLanes = kPieces == 1 ? 0 : kThreads / (kPlanar ? 2 : 1);
+  static constexpr int kApart = kLanes * kChunk;  // from one piece to the next
+  // Rows whose sums along the columns are made at once.
+  static constexpr int kTogether = kOut > 1 && kRows > 4 ? 4 : kRows;
+};
+
+// Which one to take, as measured on an H200. The rows of dy must be aligned for kChunk, those of dx for kOut.
+//
+//     planar, chunks of 4, 2, 1       PlanarShape, EvenPlanarShape, OddPlanarShape
+//     channels by fours               ChannelShape<kExact, 2>; 1 for nearest and where dx is the larger
+//     by eights, f16 and bf16         for nearest HalfNearestShape, with most_pixel = 64
+//     not by fours                    FewChannelsShape where rows are aligned for 4, otherwise OddChannelsShape
+//     three axes                      PlanarVolumeShape, ChannelVolumeShape
+template <Exact kExact>
+using PlanarShape = ResampleShape<128, 4, 1, 1, 1, 8, 1, kExact == Exact::all ? 8 : 6, true, kExact>;
+template <Exact kExact>
+using EvenPlanarShape = ResampleShape<160, 2, 1, 1, 1, 8, 1, 6, true, kExact>;
+template <Exact kExact>
+using OddPlanarShape = ResampleShape<208, 1, 5, 1, 1, 8, 1, 4, true, kExact>;
+template <Exact kExact, int kPasses>
+using ChannelShape = ResampleShape<256, 4, 1, kPasses, 4, 8, 1, kPasses == 2 ? 6 : 4, false, kExact>;
+using HalfNearestShape = ResampleShape<256, 8, 1, 1, 8, 8, 1, 4, false, Exact::all>;
+template <Exact kExact>
+using FewChannelsShape = ResampleShape<256, 4, 1, 2, 1, 8, 1, 4, false, kExact>;
+template <Exact kExact>
+using OddChannelsShape = ResampleShape<256, 1, 7, 1, 1, 8, 1, 4, false, kExact>;
+template <Exact kExact>
+using PlanarVolumeShape = ResampleShape<128, 4, 1, 1, 1, 4, 2, 6, true, kExact>;
+template <Exact kExact>
+using ChannelVolumeShape = ResampleShape<256, 4, 1, 2, 4, 4, 2, 6, false, kExact>;
+
+// That one block may read; more are the caller's to refuse.
+inline constexpr int kMostDepthOutputs = 64;
+
+template <class Shape>
+ResampleGrid cut_resample(ResampleCut& cut, const OutputRun* column_runs, std::uint32_t most_pixel = 32) {
+  constexpr std::uint32_t kAligned = Shape::kChunk;
+  const auto divide_up = [](std::uint32_t a, std::uint32_t b) { return (a + b - 1) / b; };
+  // Channels that do not come in chunks are kept together, so that rows are without gaps.
+  const bool together = cut.channels % kAligned != 0 || cut.channels <= most_pixel;
+  cut.pixel = Shape::kPlanar ? 1 : together ? cut.channels : most_pixel;
+  cut.channel_blocks = divide_up(cut.channels, cut.pixel);
+  cut.planes = cut.batch * cut.channel_blocks;
+  cut.strips = divide_up(cut.rows.inputs, Shape::kRows);
+  cut.depth_strips = Shape::kDepths > 1 ? divide_up(cut.depth.inputs, Shape::kDepths) : 1;
+  const std::uint32_t inputs = cut.columns.inputs, outputs = cut.columns.outputs;
+  const std::uint32_t most = (Shape::kLanes > 0 ? Shape::kLanes : Shape::kThreads) * Shape::kColumns * Shape::kPasses;
+  std::uint32_t widest = 0;  // of the tiles, in outputs
+  for (cut.tiles = 1;; ++cut.tiles) {
+    cut.tile_columns = divide_up(inputs, cut.tiles * kAligned) * kAligned;
+    widest = 0;
+    for (std::uint32_t i = 0; i < inputs; i += cut.tile_columns) {
+      const std::uint32_t begin = column_runs[i].begin / kAligned * kAligned;
+      const std::uint32_t end = column_runs[std::min(i + cut.tile_columns, inputs) - 1].end;
+      widest = std::max(widest, std::min(divide_up(end, kAligned) * kAligned, outputs) - begin);
+    }
+    if (cut.tile_columns <= kAligned || widest * cut.pixel <= most) break;
+  }
+  cut.tiles = divide_up(inputs, cut.tile_columns);
+  cut.lanes =
+      Shape::kLanes > 0 ? Shape::kLanes : std::max(divide_up(widest * cut.pixel, Shape::kColumns * Shape::kPasses), 1u);
+  cut.units = Shape::kThreads / cut.lanes;
+  const std::uint64_t unit_blocks = divide_up(cut.planes, std::max<std::uint32_t>(cut.units, 1));
+  return {unit_blocks * cut.tiles * cut.strips * cut.depth_strips, cut.units * cut.lanes,
+          static_cast<std::uint32_t>(Shape::kRows * Shape::kDepths * Shape::kPitch * sizeof(float))};
+}
+
+template <bool kExact>
+__device__ float add_product(float sum, float weight, float value) {
+  if constexpr (kExact) return __fmaf_rn(weight, value, sum);
+  return sum + weight * value;
+}
+
+// The sums of a thread's columns in one row.
+template <int kCount>
+struct RowSums {
+  float at[kCount] = {};
+
+  template <bool kExact>
+  __device__ void add(float weight, const RowSums& values) {
+    if (weight == 0) return;  // no tap
+#pragma unroll
+    for (int i = 0; i < kCount; ++i) at[i] = add_product<kExact>(at[i], weight, values.at[i]);
+  }
+};
+
+// A thread's chunks in rows of dy; the last ones may be missing.
+template <class T, class Shape>
+struct ColumnChunks {
+  static constexpr int kChunk = Shape::kChunk;
+  static constexpr int kPieces = Shape::kPieces;
+  using Sums = RowSums<Shape::kColumns>;
+
+  struct Raw {
+    RawChunk<T, kChunk> piece[kPieces];
+
+    __device__ Sums values() const {
+      Sums values;
+#pragma unroll
+      for (int i = 0; i < kPieces; ++i) {
+        const auto chunk = piece[i].chunk();
+#pragma unroll
+        for (int k = 0; k < kChunk; ++k) values.at[i * kChunk + k] = widened(chunk.at[k]);
+      }
+      return values;
+    }
+  };
+
+  const T* from;  // in row 0
+  bool exists[kPieces];
+
+  __device__ Raw load(std::int64_t offset, bool row_exists) const {
+    Raw raw{};
+#pragma unroll
+    for (int i = 0; i < kPieces; ++i) raw.piece[i].load_if(row_exists && exists[i], from + offset + i * Shape::kApart);
+    return raw;
+  }
+  // `row` begins at the thread's first column.
+  __device__ void store_to(float* row, const Sums& sums) const {
+#pragma unroll
+    for (int i = 0; i < kPieces; ++i) {
+      if (!exists[i]) continue;
+      constexpr int kPart = kChunk < 4 ? kChunk : 4;  // 16 bytes
+#pragma unroll
+      for (int k = 0; k < kChunk; k += kPart) {
+        Chunk<float, kPart> part;
+#pragma unroll
+        for (int j = 0; j < kPart; ++j) part.at[j] = sums.at[i * kChunk + k + j];
+        store(row + i * Shape::kApart + k, part);
+      }
+    }
+  }
+};
+
+template <class Raw, class V>
+__device__ V load_entry(const V* from) {
+  static_assert(sizeof(V) == sizeof(Raw));
+  const Raw raw = __ldg(reinterpret_cast<const Raw*>(from));
+  V entry;
+  std::memcpy(&entry, &raw, sizeof entry);
+  return entry;
+}
+inline __device__ FedInputs load_fed(const FedInputs* from) { return load_entry<uint4>(from); }
+inline __device__ OutputRun load_run(const OutputRun* from) { return load_entry<uint2>(from); }
+
+// Where a thread works.
+struct ResamplePlace {
+  bool here;
+  int unit, lane;
+  std::int64_t batch;
+  int first_channel, channels;
+  int first_row, end_row;
+  int first_depth;
+  int first_column, end_column;
+  int first_output, end_output;  // columns of dy
+
+  template <class Shape>
+  __device__ static ResamplePlace find(const ResampleCut& cut) {
+    constexpr int kAligned = Shape::kChunk;
+    ResamplePlace at;
+    at.unit = static_cast<int>(threadIdx.x / cut.lanes);
+    at.lane = static_cast<int>(threadIdx.x % cut.lanes);
+    std::uint32_t block = blockIdx.x;
+    at.first_column = static_cast<int>(block % cut.tiles * cut.tile_columns);
+    block /= cut.tiles;
+    at.first_row = static_cast<int>(block % cut.strips) * Shape::kRows;
+    block /= cut.strips;
+    at.first_depth = static_cast<int>(block % cut.depth_strips) * Shape::kDepths;
+    block /= cut.depth_strips;
+    const std::uint32_t plane = block * cut.units + static_cast<std::uint32_t>(at.unit);
+    at.here = plane < cut.planes;
+    at.batch = plane / cut.channel_blocks;
+    at.first_channel = static_cast<int>(plane % cut.channel_blocks * cut.pixel);
+    at.channels =
+        Shape::kPlanar ? 1 : min(static_cast<int>(cut.pixel), static_cast<int>(cut.channels) - at.first_channel);
+    at.end_row = min(at.first_row + Shape::kRows, cut.rows.inputs);
+    at.end_column = min(at.first_column + static_cast<int>(cut.tile_columns), cut.columns.inputs);
+    at.first_output = load_run(cut.columns.runs + at.first_column).begin / kAligned * kAligned;
+    const int end = load_run(cut.columns.runs + at.end_column - 1).end;
+    at.end_output = min((end + kAligned - 1) / kAligned * kAligned, cut.columns.outputs);
+    return at;
+  }
+};
+
+// The sums along kTogether rows of shared memory, or as many as there are, into dx from `row` on.
+template <class T, class Shape>
+__device__ void sum_along(const ResampleCut& cut, const ResamplePlace& at, const ResampleView<T>& dx, const float* rows,
+                          int depth, int row, int count) {
+  constexpr int kOut = Shape::kOut;
+  constexpr bool kUnit = Shape::kExact == Exact::all;
+  const int lanes = static_cast<int>(cut.lanes);
+  const int vectors = Shape::kPlanar ? 1 : at.channels / kOut;
+  T* to = dx.data + at.batch * dx.batch + at.first_channel * dx.channel + row * dx.row;
+  if constexpr (Shape::kDepths > 1) to += depth * dx.depth;
+  const int columns = (at.end_column - at.first_column) * vectors;
+  for (int item = at.lane; item < columns; item += lanes) {
+    const int column = at.first_column + (Shape::kPlanar ? item : item / vectors);
+    const int channel = Shape::kPlanar ? 0 : item % vectors * kOut;
+    float sums[Shape::kTogether][kOut] = {};
+    const OutputRun run = load_run(cut.columns.runs + column);
+    const float* weights = cut.columns.weights + column;
+    const float* from = rows + (run.begin - at.first_output) * at.channels + channel;
+#pragma unroll 2
+    for (int o = run.begin; o < run.end; ++o) {
+      const float weight = kUnit ? 1.0f : __ldg(weights);
+#pragma unroll
+      for (int r = 0; r < Shape::kTogether; ++r) {
+        const auto chunk = load<kOut>(from + r * Shape::kPitch);
+#pragma unroll
+        for (int k = 0; k < kOut; ++k) sums[r][k] = add_product<kUnit>(sums[r][k], weight, chunk.at[k]);
+      }
+      weights += cut.columns.inputs;
+      from += at.channels;
+    }
+    T* row_to = to + column * dx.column + channel;
+#pragma unroll
+    for (int r = 0; r < Shape::kTogether; ++r) {
+      Chunk<T, kOut> chunk;
+#pragma unroll
+      for (int k = 0; k < kOut; ++k) chunk.at[k] = narrowed<T>(sums[r][k]);
+      if (r < count) store(row_to, chunk);
+      row_to += dx.row;
+    }
+  }
+}
+
+// For a depth of dy, its weights in the block's depths of dx.
+template <int kDepths>
+struct alignas(kDepths * sizeof(float)) DepthWeights {
+  float weight[kDepths];
+};
+
+// The sums down a thread's columns of one pass, into its columns of shared memory.
+template <class T, class Shape>
+__device__ void sum_down(const ResampleCut& cut, const ResamplePlace& at, const ResampleView<const T>& dy,
+                         const ColumnChunks<T, Shape>& chunks, float* rows,
+                         const DepthWeights<Shape::kDepths>* depth_weights, int depth_begin, int depth_end) {
+  constexpr int kDepths = Shape::kDepths;
+  constexpr int kAhead = Shape::kAhead;
+  constexpr bool kFirstExact = Shape::kExact != Exact::none;
+  constexpr bool kUnit = Shape::kExact == Exact::all;
+  constexpr bool kRowsExact = kDepths == 1 ? kFirstExact : kUnit;
+  using Raw = typename ColumnChunks<T, Shape>::Raw;
+  using Sums = typename ColumnChunks<T, Shape>::Sums;
+  Sums sums[kDepths], next[kDepths];
+  int row = at.first_row - 1;  // that `sums` is for; `next` is for the one after
+  const auto add = [&](const FedInputs& fed, const Sums(&values)[kDepths]) {
+    for (; row < fed.input; ++row) {
+#pragma unroll
+      for (int d = 0; d < kDepths; ++d) {
+        if (row >= at.first_row) {
+          chunks.store_to(rows + (d * Shape::kRows + row - at.first_row) * Shape::kPitch, sums[d]);
+        }
+        sums[d] = next[d];
+        next[d] = Sums{};
+      }
+    }
+#pragma unroll
+    for (int d = 0; d < kDepths; ++d) {
+      sums[d].template add<kRowsExact>(fed.weights[0], values[d]);
+      next[d].template add<kRowsExact>(fed.weights[1], values[d]);
+    }
+  };
+  const int begin = load_run(cut.rows.runs + at.first_row).begin;
+  const int end = load_run(cut.rows.runs + at.end_row - 1).end;
+  if constexpr (kDepths == 1) {
+    for (int o = begin; o < end; o += kAhead) {
+      Raw raw[kAhead];
+      FedInputs fed[kAhead];
+#pragma unroll
+      for (int i = 0; i < kAhead; ++i) {
+        if constexpr (!kUnit) fed[i] = load_fed(cut.rows.fed + min(o + i, end));
+      }
+#pragma unroll
+      for (int i = 0; i < kAhead; ++i) raw[i] = chunks.load((o + i) * dy.row, o + i < end);
+#pragma unroll
+      for (int i = 0; i < kAhead; ++i) {
+        if (o + i >= end) continue;
+        const Sums values[1] = {raw[i].values()};
+        add(kUnit ? load_fed(cut.rows.fed + o + i) : fed[i], values);
+      }
+    }
+  } else {
+    for (int o = begin; o < end; ++o) {
+      Sums values[kDepths];
+      for (int p = depth_begin; p < depth_end; p += kAhead) {
+        Raw raw[kAhead];
+#pragma unroll
+        for (int i = 0; i < kAhead; ++i) raw[i] = chunks.load((p + i) * dy.depth + o * dy.row, p + i < depth_end);
+#pragma unroll
+        for (int i = 0; i < kAhead; ++i) {
+          if (p + i >= depth_end) continue;
+          const DepthWeights<kDepths> weights = depth_weights[p + i - depth_begin];
+          const Sums read = raw[i].values();
+#pragma unroll
+          for (int d = 0; d < kDepths; ++d) values[d].template add<kFirstExact>(weights.weight[d], read);
+        }
+      }
+      add(load_fed(cut.rows.fed + o), values);
+    }
+  }
+  const Sums nothing[kDepths] = {};
+  add({at.end_row, {0, 0}}, nothing);
+}
+
+template <class T, class Shape>
+__global__ void __launch_bounds__(Shape::kThreads)
+    resample_grad_separable(ResampleCut cut, ResampleView<const T> dy, ResampleView<T> dx) {
+  constexpr int kDepths = Shape::kDepths;
+  extern __shared__ __align__(16) float shared_rows[];
+  __shared__ DepthWeights<kDepths> depth_weights[kDepths > 1 ? kMostDepthOutputs : 1];
+  const ResamplePlace at = ResamplePlace::find<Shape>(cut);
+  int depth_begin = 0, depth_end = 0;
+  if constexpr (kDepths > 1) {
+    depth_begin = load_run(cut.depth.runs + at.first_depth).begin;
+    depth_end = load_run(cut.depth.runs + min(at.first_depth + kDepths, cut.depth.inputs) - 1).end;
+    for (int i = static_cast<int>(threadIdx.x); i < depth_end - depth_begin; i += static_cast<int>(blockDim.x)) {
+      const FedInputs fed = load_fed(cut.depth.fed + depth_begin + i);
+#pragma unroll
+      for (int d = 0; d < kDepths; ++d) {
+        const int which = at.first_depth + d - fed.input;
+        depth_weights[i].weight[d] = which == 0 ? fed.weights[0] : which == 1 ? fed.weights[1] : 0.0f;
+      }
+    }
+    __syncthreads();
+  }
+
+  float* rows = shared_rows + at.unit * static_cast<int>(cut.lanes) * Shape::kColumns * Shape::kPasses;
+  if (at.here) {
+    const int width = (at.end_output - at.first_output) * at.channels;
+    const T* from = dy.data + at.batch * dy.batch + at.first_channel * dy.channel + at.first_output * dy.column;
+    for (int pass = 0; pass < Shape::kPasses; ++pass) {
+      const int first = (pass * static_cast<int>(cut.lanes) * Shape::kPieces + at.lane) * Shape::kChunk;
+      ColumnChunks<T, Shape> chunks;
+#pragma unroll
+      for (int i = 0; i < Shape::kPieces; ++i) chunks.exists[i] = first + i * Shape::kApart < width;
+      chunks.from = from + (Shape::kPlanar ? first : first / at.channels * dy.column + first % at.channels);
+      if (chunks.exists[0]) {
+        sum_down<T, Shape>(cut, at, dy, chunks, rows + first, depth_weights, depth_begin, depth_end);
+      }
+    }
+  }
+  __syncthreads();
+  if (!at.here) return;
+#pragma unroll
+  for (int d = 0; d < kDepths; ++d) {
+    if (kDepths > 1 && at.first_depth + d >= cut.depth.inputs) continue;
+#pragma unroll
+    for (int r = 0; r < Shape::kRows; r += Shape::kTogether) {
+      const int row = at.first_row + r;
+      const float* from = rows + (d * Shape::kRows + r) * Shape::kPitch;
+      if (row < at.end_row) sum_along<T, Shape>(cut, at, dx, from, at.first_depth + d, row, at.end_row - row);
+    }
+  }
+}
+
+}  // namespace bp::cuda
