@@ -4,7 +4,7 @@
 
 #include "backends/cuda/kernel.h"
 #include "core/checked.h"
-#include "ops/max_pool/max_pool.h"
+#include "ops/max_pool/cuda_max_pool.h"
 
 #include <cstdlib>
 #include <limits>
@@ -83,29 +83,27 @@ IndexTensor<Int> index_tensor(const Winners& winners) {
 
 // ---- What a run found wrong ----------------------------------------------------------------------------
 
-// The flag of the contract: where the winners that are stored are wrong, and how many.
-void report(std::string_view op, std::string_view tensor, const PoolGeometry& g, int rank, const void* workspace,
-            cudaStream_t stream) {
+}  // namespace
+
+void WrongWinnersReport::read(const void* workspace, cudaStream_t stream) const {
+  if (workspace == nullptr) invalid("{}: workspace: the pointer is null, expected that of the run", op_);
   WrongWinnersFound found{};
-  require(op, "check", cudaMemcpyAsync(&found, workspace, sizeof found, cudaMemcpyDeviceToHost, stream));
-  require(op, "check", cudaStreamSynchronize(stream));
+  require(op_, "check", cudaMemcpyAsync(&found, workspace, sizeof found, cudaMemcpyDeviceToHost, stream));
+  require(op_, "check", cudaStreamSynchronize(stream));
   if (found.count == 0) return;
-  if (found.first_inverted == 0) invalid("{}: {}: some are no tap of their window, expected a tap or none", op, tensor);
   auto number = static_cast<std::int64_t>(~found.first_inverted);
   std::string at;
-  for (int i = 2; i >= 5 - rank; --i) {
-    at = fmt::format(", {}{}", number % g.axes[i].output, at);
-    number /= g.axes[i].output;
+  for (int i = 2; i >= 5 - rank_; --i) {
+    at = fmt::format(", {}{}", number % geometry_.axes[i].output, at);
+    number /= geometry_.axes[i].output;
   }
-  at = fmt::format("{}, {}{}", number / g.channels, number % g.channels, at);
-  if (found.count == 1) invalid("{}: {}: at [{}] is no tap of its window, expected a tap or none", op, tensor, at);
-  invalid("{}: {}: {} are no tap of their window, the first at [{}], expected a tap or none", op, tensor, found.count,
+  at = fmt::format("{}, {}{}", number / geometry_.channels, number % geometry_.channels, at);
+  if (found.count == 1) invalid("{}: {}: at [{}] is no tap of its window, expected a tap or none", op_, tensor_, at);
+  invalid("{}: {}: {} are no tap of their window, the first at [{}], expected a tap or none", op_, tensor_, found.count,
           at);
 }
 
-void require_workspace(std::string_view op, const void* workspace) {
-  if (workspace == nullptr) invalid("{}: workspace: the pointer is null, expected that of the run", op);
-}
+namespace {
 
 // ---- max_pool ------------------------------------------------------------------------------------------
 
@@ -142,9 +140,8 @@ template <class Int>
 class Gather {
  public:
   explicit Gather(const MaxPoolGradPlan& plan)
-      : geometry_(plan.geometry),
+      : report_(plan),
         dtype_(plan.dx.dtype),
-        rank_(plan.rank),
         stored_(plan.winners.kind != WinnersKind::none),
         gather_{.geometry = geometry_of<Int>(plan.geometry),
                 .order = order_of<Int>(plan.dx),
@@ -179,9 +176,7 @@ class Gather {
   }
 
   void check(const void* workspace, cudaStream_t stream) const {
-    if (!stored_) return;
-    require_workspace(MaxPoolGrad::kName, workspace);
-    report(MaxPoolGrad::kName, "winners", geometry_, rank_, workspace, stream);
+    if (stored_) report_.read(workspace, stream);
   }
 
  private:
@@ -200,9 +195,8 @@ class Gather {
             .dilation = By(axis.dilation)};
   }
 
-  PoolGeometry geometry_;
+  WrongWinnersReport report_;
   DType dtype_;
-  int rank_;
   bool stored_;
   PoolGather<Int> gather_;
   PoolSearch<Int> search_{};
@@ -220,7 +214,7 @@ std::unique_ptr<Kernel> make_gather(std::shared_ptr<const MaxPoolGradPlan> plan,
 class Convert {
  public:
   explicit Convert(const ConvertWinnersPlan& plan)
-      : rank_(plan.rank),
+      : report_(plan),
         convert_{.geometry = plan.geometry,
                  .order = order_of<std::int64_t>(plan.to.tensor),
                  .from = index_tensor<std::int64_t>(plan.from),
@@ -233,20 +227,19 @@ class Convert {
                         convert_, stream);
   }
 
-  void check(const void* workspace, cudaStream_t stream) const {
-    require_workspace(ConvertWinners::kName, workspace);
-    report(ConvertWinners::kName, "from", convert_.geometry, rank_, workspace, stream);
-  }
+  void check(const void* workspace, cudaStream_t stream) const { report_.read(workspace, stream); }
 
  private:
-  int rank_;
+  WrongWinnersReport report_;
   PoolConvert convert_;
 };
 
 constexpr Implementation<MaxPoolPlan> kMaxPool[] = {
+    {"tiles", refuse_tiles, make_tiles},
     {"gather", accept_all<MaxPoolPlan>, make_search},
 };
 constexpr Implementation<MaxPoolGradPlan> kMaxPoolGrad[] = {
+    {"tiles", refuse_tiles, make_tiles},
     {"gather", accept_all<MaxPoolGradPlan>, make_gather},
 };
 constexpr Implementation<ConvertWinnersPlan> kConvertWinners[] = {

@@ -33,15 +33,11 @@ __global__ void __launch_bounds__(kThreads)
 
 // ---- Stored winners ------------------------------------------------------------------------------------
 
-// Integers: in whatever order threads come here, the same count and the same first window are left.
 template <class Int>
 __device__ void report_wrong(const BasicPoolGeometry<Int>& g, const BasicWindowIndex<Int>& w,
                              WrongWinnersFound* found) {
   const std::int64_t plane = w.n * g.channels + w.c;
-  const std::int64_t number =
-      ((plane * g.axes[0].output + w.o[0]) * g.axes[1].output + w.o[1]) * g.axes[2].output + w.o[2];
-  atomicAdd(&found->count, 1ull);
-  atomicMax(&found->first_inverted, ~static_cast<unsigned long long>(number));
+  found->add(((plane * g.axes[0].output + w.o[0]) * g.axes[1].output + w.o[1]) * g.axes[2].output + w.o[2]);
 }
 
 template <class Int>

@@ -119,9 +119,16 @@ struct IndexTensor {
 
 // What a run leaves in its workspace of stored winners that are no tap of their window. All zero: none.
 struct WrongWinnersFound {
-  unsigned long long count;           // how many, or only that there are some
-  unsigned long long first_inverted;  // ~ the row-major number of the first window, so that the greatest is the first;
-                                      // 0: a kernel that does not tell which
+  unsigned long long count;           // how many
+  unsigned long long first_inverted;  // ~ the row-major number of the first window, so that the greatest is the first
+
+#ifdef __CUDACC__
+  // In whatever order threads come here, the same count and the same first window are left: these are integers.
+  __device__ void add(std::int64_t window) {
+    atomicAdd(&count, 1ull);
+    atomicMax(&first_inverted, ~static_cast<unsigned long long>(window));
+  }
+#endif
 };
 
 // ---- Launches ------------------------------------------------------------------------------------------

@@ -8,12 +8,16 @@
 #pragma once
 
 #include "backends/cuda/chunk.cuh"
+#include "ops/max_pool/cuda_tiles.h"
 
 #include <algorithm>
 #include <cstdint>
 
 namespace bp::cuda {
 
+inline constexpr std::uint32_t kNoTap = 255;  // a window without a winner
+
+// Of any sign.
 constexpr int floor_div(int a, int b) { return a / b - (a % b < 0 ? 1 : 0); }
 constexpr int ceil_div(int a, int b) { return -floor_div(-a, b); }
 
@@ -24,6 +28,7 @@ struct Window {
   static constexpr int kStride = kStride_;
   static constexpr int kDilation = kDilation_;
   static constexpr int kPadding = kPadding_;
+  static constexpr TiledWindow kPlain{kSize, kStride, kDilation, kPadding};
   static constexpr int kExtent = (kSize - 1) * kDilation + 1;
   static constexpr int kTaps = kSize * kSize;
   static constexpr int kRowsBefore = (kExtent - 1) / kStride;  // window rows before r that reach the rows of step r
@@ -57,33 +62,6 @@ struct Tile {
   // Groups of windows beside a tile that its columns depend on.
   static constexpr int kGroupsBefore = ceil_div(-kFirst, kWindows);
   static constexpr int kGroupsAfter = ceil_div(kEnd - kWindows, kWindows);
-};
-
-template <class T>
-struct PoolView {
-  T* data;
-  std::int64_t batch, channel, depth, row, column;  // strides in elements
-
-  // So many columns further; planar ones are neighbours.
-  template <class Tile>
-  __device__ T* at_column(int i) const {
-    return data + (Tile::kPlanar ? i : i * column);
-  }
-};
-
-struct PoolCut {
-  // The problem. A depth axis must have disjoint windows and no padding: each depth of dx has one depth of dy, or none.
-  std::uint32_t batch, channels;
-  int depth, height, width;
-  int out_depth, out_height, out_width;
-  int row_padding;
-  int depth_window, depth_stride;
-
-  // Its cut, by `cut_pool`: a block takes one strip of one tile (of columns) of several planes (or of parts of their
-  // channels); its threads are [unit][group of columns][vector of channels].
-  std::uint32_t planes, channel_blocks, vectors;
-  std::uint32_t units, groups, tile_groups, tiles, strips;
-  int strip;
 };
 
 struct PoolGrid {

@@ -8,8 +8,6 @@
 
 namespace bp::cuda {
 
-inline constexpr std::uint32_t kNoTap = 255;
-
 // The existing ones of the taps that read from `start` on, each a bit, `kApart` bits apart. The product of those of the
 // rows and of the columns has a bit for each existing tap of a window.
 template <class Window, int kApart>

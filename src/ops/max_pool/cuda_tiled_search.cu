@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0
+// Max pooling in tiles: each thread walks down its strip and stores what it finds.
+#include "ops/max_pool/cuda_search.cuh"
+#include "ops/max_pool/cuda_tiles.cuh"
+
+namespace bp::cuda {
+
+namespace {
+
+template <class T, class Tile>
+__global__ void __launch_bounds__(kPoolThreads)
+    search_tiles(const __grid_constant__ PoolCut cut, const PoolView<const T> x, const PoolView<T> y,
+                 const PoolView<std::uint8_t> winners) {
+  const PoolPlace at = PoolPlace::find<Tile>(cut, 1);
+  const int group = at.tile_group + static_cast<int>(at.group);
+  const int window = group * Tile::kWindows;
+  if (!at.here || window >= cut.out_width) return;
+  Search<T, Tile> search;
+  search.first_column = group * Tile::kColumns;
+  search.x = at.in_plane(x, 0, search.first_column);
+  T* y_to = at.in_plane(y, 0, window).data;
+  std::uint8_t* winners_to = at.in_plane(winners, 0, window).data;
+  constexpr int kElements = Tile::kChunk * Tile::kChannels;
+  search.walk(cut, at.first_step, min(at.end_step, cut.out_height), [&](int r, const auto& best) {
+#pragma unroll
+    for (int i = 0; i < Tile::kWindows; i += Tile::kChunk) {
+      if (window + i >= cut.out_width) continue;
+      Chunk<T, kElements> y_chunk;
+      Chunk<std::uint8_t, kElements> winners_chunk;
+#pragma unroll
+      for (int k = 0; k < kElements; ++k) {
+        const int w = i + k / Tile::kChannels, c = k % Tile::kChannels;
+        const bool none = best[w][c].none();
+        y_chunk.at[k] = none ? minus_infinity<T>() : search.value(cut, r, w, c, best[w][c]);
+        winners_chunk.at[k] = static_cast<std::uint8_t>(none ? kNoTap : best[w][c].winner());
+      }
+      store(y_to + r * y.row + i * y.column, y_chunk);
+      if (winners.data != nullptr) store(winners_to + r * winners.row + i * winners.column, winners_chunk);
+    }
+  });
+}
+
+}  // namespace
+
+cudaError_t tiled_search(const TiledPool& pool, const ConstPoolView& x, const MutablePoolView& y,
+                         const MutablePoolView& winners, cudaStream_t stream) {
+  return with_tile<true>(pool, [&]<class T, class Tile>() {
+    PoolCut cut = pool.problem;
+    // Long strips share few rows with their neighbours, short ones are many threads.
+    const PoolGrid grid = cut_pool<Tile>(cut, false, 1, kPoolThreads, 16);
+    return launch_blocks(stream, grid.blocks, grid.threads, 0, search_tiles<T, Tile>, cut, typed<const T>(x),
+                         typed<T>(y), typed<std::uint8_t>(winners));
+  });
+}
+
+}  // namespace bp::cuda
