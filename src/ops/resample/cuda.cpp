@@ -4,7 +4,7 @@
 
 #include "backends/cuda/kernel.h"
 #include "backends/cuda/memory.h"
-#include "ops/resample/resample.h"
+#include "ops/resample/cuda_resample.h"
 
 #include <algorithm>
 #include <cstdlib>
@@ -128,17 +128,37 @@ std::unique_ptr<Kernel> make_resample(std::shared_ptr<const ResamplePlan> plan, 
                                                                                               settings);
 }
 
-std::unique_ptr<Kernel> make_resample_grad(std::shared_ptr<const ResampleGradPlan> plan, const Settings& settings) {
-  const bool fits = fits_32_bits(plan->dx, plan->dy, plan->axes);
-  return (fits ? make<ResampleGrad, Gather<std::int32_t>> : make<ResampleGrad, Gather<std::int64_t>>)(std::move(plan),
-                                                                                                      settings);
+}  // namespace
+
+// In 32 bits, or in 64.
+struct ResampleGradGather::Counted {
+  std::unique_ptr<const Gather<std::int32_t>> narrow;
+  std::unique_ptr<const Gather<std::int64_t>> wide;
+};
+
+ResampleGradGather::ResampleGradGather(const ResampleGradPlan& plan) {
+  Counted counted;
+  if (fits_32_bits(plan.dx, plan.dy, plan.axes)) {
+    counted.narrow = std::make_unique<Gather<std::int32_t>>(plan);
+  } else {
+    counted.wide = std::make_unique<Gather<std::int64_t>>(plan);
+  }
+  counted_ = std::make_unique<const Counted>(std::move(counted));
 }
+ResampleGradGather::~ResampleGradGather() = default;
+
+cudaError_t ResampleGradGather::launch(const Bindings& bindings, cudaStream_t stream) const {
+  return counted_->narrow ? counted_->narrow->launch(bindings, stream) : counted_->wide->launch(bindings, stream);
+}
+
+namespace {
 
 constexpr Implementation<ResamplePlan> kResample[] = {
     {"gather", accept_all<ResamplePlan>, make_resample},
 };
 constexpr Implementation<ResampleGradPlan> kResampleGrad[] = {
-    {"gather", accept_all<ResampleGradPlan>, make_resample_grad},
+    {"separable", refuse_separable, make_separable},
+    {"gather", accept_all<ResampleGradPlan>, make<ResampleGrad, ResampleGradGather>},
 };
 
 }  // namespace

@@ -7,41 +7,12 @@
 #pragma once
 
 #include "backends/cuda/chunk.cuh"
-#include "ops/resample/cuda_tables.h"
+#include "ops/resample/cuda_separable.h"
 
 #include <algorithm>
 #include <cstdint>
 
 namespace bp::cuda {
-
-template <class T>
-struct ResampleView {
-  T* data;
-  std::int64_t batch, channel, depth, row, column;  // strides in elements
-};
-
-struct ResampleCut {
-  // The problem; with two axes, depth is not read.
-  std::uint32_t batch, channels;
-  ResampleAxis depth, rows, columns;
-
-  // Its cut, by `cut_resample`. A block's threads are [unit][lane]; a unit is the block's part of one plane or of one
-  // block of channels.
-  std::uint32_t pixel, channel_blocks, planes;
-  std::uint32_t tiles, strips, depth_strips;
-  std::uint32_t tile_columns;
-  std::uint32_t units, lanes;
-};
-
-struct ResampleGrid {
-  std::uint64_t blocks;   // more than a launch takes are the caller's to refuse,
-  std::uint32_t threads;  // and 0 threads: even the least tile is too wide
-  std::uint32_t shared_bytes;
-};
-
-// Which products are exact, so that a fused multiplication and addition gives the contract's bits: none, those of the
-// first axis (elements of a half type by short weights), or all (by weights of 1).
-enum class Exact { none, first, all };
 
 // How the kernel is specialised.
 template <int kThreads_, int kChunk_, int kPieces_, int kPasses_, int kOut_, int kRows_, int kDepths_, int kAhead_,
@@ -70,41 +41,66 @@ struct ResampleShape {
   static constexpr int kTogether = kOut > 1 && kRows > 4 ? 4 : kRows;
 };
 
-// Which one to take, as measured on an H200. The rows of dy must be aligned for kChunk, those of dx for kOut.
-//
-//     planar, chunks of 4, 2, 1       PlanarShape, EvenPlanarShape, OddPlanarShape
-//     channels by fours               ChannelShape<kExact, 2>; 1 for nearest and where dx is the larger
-//     by eights, f16 and bf16         for nearest HalfNearestShape, with most_pixel = 64
-//     not by fours                    FewChannelsShape where rows are aligned for 4, otherwise OddChannelsShape
-//     three axes                      PlanarVolumeShape, ChannelVolumeShape
+template <SeparableShape kShape, Exact kExact>
+struct ShapeOf;
 template <Exact kExact>
-using PlanarShape = ResampleShape<128, 4, 1, 1, 1, 8, 1, kExact == Exact::all ? 8 : 6, true, kExact>;
+struct ShapeOf<SeparableShape::columns, kExact> {
+  using type = ResampleShape<128, 4, 1, 1, 1, 8, 1, kExact == Exact::all ? 8 : 6, true, kExact>;
+};
 template <Exact kExact>
-using EvenPlanarShape = ResampleShape<160, 2, 1, 1, 1, 8, 1, 6, true, kExact>;
+struct ShapeOf<SeparableShape::even_columns, kExact> {
+  using type = ResampleShape<160, 2, 1, 1, 1, 8, 1, 6, true, kExact>;
+};
 template <Exact kExact>
-using OddPlanarShape = ResampleShape<208, 1, 5, 1, 1, 8, 1, 4, true, kExact>;
-template <Exact kExact, int kPasses>
-using ChannelShape = ResampleShape<256, 4, 1, kPasses, 4, 8, 1, kPasses == 2 ? 6 : 4, false, kExact>;
-using HalfNearestShape = ResampleShape<256, 8, 1, 1, 8, 8, 1, 4, false, Exact::all>;
+struct ShapeOf<SeparableShape::odd_columns, kExact> {
+  using type = ResampleShape<208, 1, 5, 1, 1, 8, 1, 4, true, kExact>;
+};
 template <Exact kExact>
-using FewChannelsShape = ResampleShape<256, 4, 1, 2, 1, 8, 1, 4, false, kExact>;
+struct ShapeOf<SeparableShape::channels, kExact> {
+  using type = ResampleShape<256, 4, 1, 2, 4, 8, 1, 6, false, kExact>;
+};
 template <Exact kExact>
-using OddChannelsShape = ResampleShape<256, 1, 7, 1, 1, 8, 1, 4, false, kExact>;
+struct ShapeOf<SeparableShape::channels_shrunk, kExact> {
+  using type = ResampleShape<256, 4, 1, 1, 4, 8, 1, 4, false, kExact>;
+};
 template <Exact kExact>
-using PlanarVolumeShape = ResampleShape<128, 4, 1, 1, 1, 4, 2, 6, true, kExact>;
+struct ShapeOf<SeparableShape::half_channels, kExact> {
+  using type = ResampleShape<256, 8, 1, 1, 8, 8, 1, 4, false, kExact>;
+};
 template <Exact kExact>
-using ChannelVolumeShape = ResampleShape<256, 4, 1, 2, 4, 4, 2, 6, false, kExact>;
-
-// That one block may read; more are the caller's to refuse.
-inline constexpr int kMostDepthOutputs = 64;
+struct ShapeOf<SeparableShape::few_channels, kExact> {
+  using type = ResampleShape<256, 4, 1, 2, 1, 8, 1, 4, false, kExact>;
+};
+template <Exact kExact>
+struct ShapeOf<SeparableShape::odd_channels, kExact> {
+  using type = ResampleShape<256, 1, 7, 1, 1, 8, 1, 4, false, kExact>;
+};
+template <Exact kExact>
+struct ShapeOf<SeparableShape::columns_volume, kExact> {
+  using type = ResampleShape<128, 4, 1, 1, 1, 4, kSeparableDepths, 6, true, kExact>;
+};
+template <Exact kExact>
+struct ShapeOf<SeparableShape::odd_columns_volume, kExact> {
+  using type = ResampleShape<256, 1, 5, 1, 1, 4, kSeparableDepths, 6, true, kExact>;
+};
+template <Exact kExact>
+struct ShapeOf<SeparableShape::channels_volume, kExact> {
+  using type = ResampleShape<256, 4, 1, 2, 4, 4, kSeparableDepths, 6, false, kExact>;
+};
+template <Exact kExact>
+struct ShapeOf<SeparableShape::odd_channels_volume, kExact> {
+  using type = ResampleShape<256, 1, 5, 1, 1, 4, kSeparableDepths, 6, false, kExact>;
+};
 
 template <class Shape>
-ResampleGrid cut_resample(ResampleCut& cut, const OutputRun* column_runs, std::uint32_t most_pixel = 32) {
+ResampleGrid cut_resample(ResampleCut& cut, const OutputRun* column_runs) {
+  constexpr std::uint32_t kMostPixel = Shape::kChunk == 8 ? 64 : 32;
   constexpr std::uint32_t kAligned = Shape::kChunk;
   const auto divide_up = [](std::uint32_t a, std::uint32_t b) { return (a + b - 1) / b; };
-  // Channels that do not come in chunks are kept together, so that rows are without gaps.
-  const bool together = cut.channels % kAligned != 0 || cut.channels <= most_pixel;
-  cut.pixel = Shape::kPlanar ? 1 : together ? cut.channels : most_pixel;
+  // Channels that do not come in chunks are kept together, so that rows are without gaps; pieces of rows want that,
+  // too.
+  const bool whole = cut.channels % kAligned != 0 || cut.channels <= kMostPixel || Shape::kPieces > 1;
+  cut.pixel = Shape::kPlanar ? 1 : whole ? cut.channels : kMostPixel;
   cut.channel_blocks = divide_up(cut.channels, cut.pixel);
   cut.planes = cut.batch * cut.channel_blocks;
   cut.strips = divide_up(cut.rows.inputs, Shape::kRows);
@@ -122,6 +118,7 @@ ResampleGrid cut_resample(ResampleCut& cut, const OutputRun* column_runs, std::u
     }
     if (cut.tile_columns <= kAligned || widest * cut.pixel <= most) break;
   }
+  if (widest * cut.pixel > most) return {};
   cut.tiles = divide_up(inputs, cut.tile_columns);
   cut.lanes =
       Shape::kLanes > 0 ? Shape::kLanes : std::max(divide_up(widest * cut.pixel, Shape::kColumns * Shape::kPasses), 1u);
@@ -371,7 +368,7 @@ __device__ void sum_down(const ResampleCut& cut, const ResamplePlace& at, const 
 
 template <class T, class Shape>
 __global__ void __launch_bounds__(Shape::kThreads)
-    resample_grad_separable(ResampleCut cut, ResampleView<const T> dy, ResampleView<T> dx) {
+    sum_separable(const __grid_constant__ ResampleCut cut, const ResampleView<const T> dy, const ResampleView<T> dx) {
   constexpr int kDepths = Shape::kDepths;
   extern __shared__ __align__(16) float shared_rows[];
   __shared__ DepthWeights<kDepths> depth_weights[kDepths > 1 ? kMostDepthOutputs : 1];

@@ -26,10 +26,10 @@ struct alignas(8) OutputRun {
 
 // Pointers to device memory.
 struct ResampleAxis {
-  std::int32_t inputs, outputs;
-  const FedInputs* fed;   // for each output, and one more that feeds nothing
-  const OutputRun* runs;  // for each input
-  const float* weights;   // weights[k * inputs + i] is that of output runs[i].begin + k
+  std::int32_t inputs = 1, outputs = 1;
+  const FedInputs* fed = nullptr;   // for each output, and one more that feeds nothing
+  const OutputRun* runs = nullptr;  // for each input
+  const float* weights = nullptr;   // weights[k * inputs + i] is that of output runs[i].begin + k
 };
 
 struct ResampleTables {
@@ -54,6 +54,7 @@ inline std::optional<ResampleTables> make_tables(std::int32_t inputs, std::int32
     longest = std::max(longest, begin[i + 1] - begin[i]);
     for (std::int64_t k = begin[i]; k < begin[i + 1]; ++k) {
       FedInputs& fed = tables.fed[static_cast<std::size_t>(index[k])];
+      if (weight[k] == 0) return std::nullopt;  // a table may have them: 0 times infinity is a NaN
       if (fed.input < 0) fed.input = i;
       if (i - fed.input > 1) return std::nullopt;
       fed.weights[i - fed.input] = static_cast<float>(weight[k]);

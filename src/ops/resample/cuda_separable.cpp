@@ -1,0 +1,245 @@
+// SPDX-License-Identifier: Apache-2.0
+// Which gradients the separable kernel takes, and in which shape.
+#include "ops/resample/cuda_separable.h"
+
+#include "backends/cuda/kernel.h"
+#include "backends/cuda/memory.h"
+#include "ops/resample/cuda_resample.h"
+
+#include <algorithm>
+#include <limits>
+#include <numeric>
+
+namespace bp::cuda {
+
+namespace {
+
+// ---- The roles of the axes -----------------------------------------------------------------------------
+
+// One axis, or several that are left alone and follow each other in memory.
+struct Axis {
+  int of = -1;  // the tensors' axis; the innermost of several
+  std::int64_t inputs = 1, outputs = 1;
+  std::int64_t dx = 0, dy = 0;  // strides
+
+  [[nodiscard]] bool contiguous() const { return (dx == 1 || inputs == 1) && (dy == 1 || outputs == 1); }
+};
+
+// A trivial axis stands for a role that no axis has.
+struct Roles {
+  Axis batch, channel, depth, rows, columns;
+  bool volume = false, planar = false;
+};
+
+std::vector<Axis> fused(const std::vector<Axis>& axes) {
+  std::vector<Axis> result;
+  for (const Axis& axis : axes) {
+    if (!result.empty()) {
+      Axis& outer = result.back();
+      if (outer.dx == axis.dx * axis.inputs && outer.dy == axis.dy * axis.inputs) {
+        const std::int64_t count = outer.inputs * axis.inputs;
+        outer = axis;
+        outer.inputs = outer.outputs = count;
+        continue;
+      }
+    }
+    result.push_back(axis);
+  }
+  return result;
+}
+
+// The resampled axes in their order: depth, rows, columns. Of those that are left alone the contiguous one is the
+// channels; where there is none, columns are contiguous. Empty: all have a role.
+std::string assign(const ResampleGradPlan& plan, Roles& roles) {
+  std::vector<Axis> resampled, left;
+  for (int i = 0; i < plan.dx.rank; ++i) {
+    const Axis axis{i, plan.dx.sizes[i], plan.dy.sizes[i], plan.dx.strides[i], plan.dy.strides[i]};
+    if (!plan.axes[i].left_alone) {
+      resampled.push_back(axis);
+    } else if (axis.inputs > 1) {
+      left.push_back(axis);
+    }
+  }
+  if (resampled.empty() || resampled.size() > 3) return "not one, two or three axes are resampled";
+  const auto channel = std::ranges::find_if(left, &Axis::contiguous);
+  roles.planar = channel == left.end();
+  if (!roles.planar) {
+    roles.channel = *channel;
+    left.erase(channel);
+  }
+  roles.columns = resampled.back();
+  roles.volume = resampled.size() == 3;
+  if (roles.volume) roles.depth = resampled.front();
+  if (resampled.size() > 1) roles.rows = resampled[resampled.size() - 2];
+  if (resampled.size() == 1 && !left.empty()) {  // rows that are left alone, rather than blocks of one row
+    roles.rows = left.back();
+    left.pop_back();
+  }
+  if (roles.planar && !roles.columns.contiguous())
+    return "the last resampled axis is not contiguous, nor one that is left alone";
+  if (!roles.planar && roles.columns.outputs > 1 && roles.columns.dy != roles.channel.outputs)
+    return "there are gaps between the pixels of dy";
+  left = fused(left);
+  if (roles.planar && !left.empty()) {
+    roles.channel = left.back();
+    left.pop_back();
+  }
+  if (!left.empty()) {
+    roles.batch = left.back();
+    left.pop_back();
+  }
+  return left.empty() ? std::string{} : "too many axes are left alone that do not follow each other in memory";
+}
+
+// ---- Tables --------------------------------------------------------------------------------------------
+
+std::optional<ResampleTables> tables_of(const ResampleGradPlan& plan, const Axis& axis) {
+  const auto inputs = static_cast<std::int32_t>(axis.inputs), outputs = static_cast<std::int32_t>(axis.outputs);
+  if (axis.of >= 0 && !plan.axes[axis.of].left_alone) {
+    const AxisTable& table = plan.axes[axis.of];
+    return make_tables(inputs, outputs, table.begin.data(), table.index.data(), table.weight.data());
+  }
+  std::vector<std::int64_t> same(static_cast<std::size_t>(inputs) + 1);
+  std::iota(same.begin(), same.end(), 0);
+  const std::vector<double> ones(same.size(), 1.0);
+  return make_tables(inputs, outputs, same.data(), same.data(), ones.data());
+}
+
+ResampleAxis sizes_of(const Axis& axis) {
+  return {.inputs = static_cast<std::int32_t>(axis.inputs), .outputs = static_cast<std::int32_t>(axis.outputs)};
+}
+
+// ---- Shapes --------------------------------------------------------------------------------------------
+
+// Whether so many elements of a tensor can move together along its contiguous role.
+bool divides(int count, std::int64_t innermost, std::initializer_list<std::int64_t> strides) {
+  return innermost % count == 0 && std::ranges::all_of(strides, [&](std::int64_t s) { return s % count == 0; });
+}
+
+SeparableShape shape_of(const Roles& r, DType dtype, bool unit_weights) {
+  using enum SeparableShape;
+  const auto dy_by = [&](int count) {
+    if (r.planar) return divides(count, r.columns.outputs, {r.batch.dy, r.channel.dy, r.depth.dy, r.rows.dy});
+    return divides(count, r.columns.outputs * r.channel.inputs, {r.batch.dy, r.depth.dy, r.rows.dy});
+  };
+  if (r.planar) {
+    if (r.volume) return dy_by(4) ? columns_volume : odd_columns_volume;
+    return dy_by(4) ? columns : dy_by(2) ? even_columns : odd_columns;
+  }
+  const auto both_by = [&](int count) {
+    return r.channel.inputs % count == 0 && dy_by(count) &&
+           divides(count, 0, {r.batch.dx, r.depth.dx, r.rows.dx, r.columns.dx});
+  };
+  if (r.volume) return both_by(4) ? channels_volume : odd_channels_volume;
+  if (unit_weights && size_of(dtype) == 2 && both_by(8)) return half_channels;
+  if (!both_by(4)) return r.channel.inputs % 4 != 0 && dy_by(4) ? few_channels : odd_channels;
+  const bool shrinks = r.rows.outputs * r.columns.outputs < r.rows.inputs * r.columns.inputs;
+  return unit_weights || shrinks ? channels_shrunk : channels;
+}
+
+// ---- All of it -----------------------------------------------------------------------------------------
+
+struct Prepared {
+  Roles roles{};
+  SeparableKind kind{};
+  ResampleTables depth{}, rows{}, columns{};
+  ResampleCut cut{};
+  ResampleGrid grid{};
+};
+
+// Empty: it is prepared, but for the tables' addresses.
+std::string prepare(const ResampleGradPlan& plan, Prepared& p) {
+  constexpr std::int64_t kMost = std::numeric_limits<std::int32_t>::max();
+  p.kind.dtype = plan.dx.dtype;
+  if (plan.dx.empty() || plan.dy.empty()) return "a tensor is empty";
+  if (p.kind.dtype == DType::f64) return "the type is f64";
+  if (std::string why = assign(plan, p.roles); !why.empty()) return why;
+  const Roles& r = p.roles;
+  for (const Axis* axis : {&r.batch, &r.channel, &r.depth, &r.rows, &r.columns}) {
+    if (axis->inputs > kMost || axis->outputs > kMost) return "an axis is too long";
+  }
+  if (r.batch.inputs > kMost / r.channel.inputs || r.columns.outputs > kMost / r.channel.inputs)
+    return "an axis is too long";
+  auto depth = tables_of(plan, r.depth), rows = tables_of(plan, r.rows), columns = tables_of(plan, r.columns);
+  if (!depth || !rows || !columns) return "an axis has sums of more than 128 terms, or a table that no scale makes";
+  for (std::size_t i = 0; r.volume && i < depth->runs.size(); i += kSeparableDepths) {
+    const std::size_t last = std::min(i + kSeparableDepths, depth->runs.size()) - 1;
+    if (depth->runs[last].end - depth->runs[i].begin > kMostDepthOutputs) return "the scale of the depth is too large";
+  }
+  const bool unit = depth->unit_weights && rows->unit_weights && columns->unit_weights;
+  const ResampleTables& first = r.volume ? *depth : *rows;
+  p.kind.shape = shape_of(r, p.kind.dtype, unit);
+  p.kind.exact = unit ? Exact::all : size_of(p.kind.dtype) == 2 && first.short_weights ? Exact::first : Exact::none;
+  p.cut = {.batch = static_cast<std::uint32_t>(r.batch.inputs),
+           .channels = static_cast<std::uint32_t>(r.channel.inputs),
+           .depth = sizes_of(r.depth),
+           .rows = sizes_of(r.rows),
+           .columns = sizes_of(r.columns)};
+  p.grid = cut_separable(p.kind, p.cut, columns->runs.data());
+  if (p.grid.threads == 0) return "the scale of the columns is too large for so many channels";
+  if (p.grid.blocks > static_cast<std::uint64_t>(kMost)) return "there are too many blocks";
+  p.depth = std::move(*depth);
+  p.rows = std::move(*rows);
+  p.columns = std::move(*columns);
+  return {};
+}
+
+class Separable {
+ public:
+  explicit Separable(const ResampleGradPlan& plan) : otherwise_(plan) {
+    Prepared p;
+    (void)prepare(plan, p);  // it did not refuse a moment ago
+    roles_ = p.roles;
+    kind_ = p.kind;
+    cut_ = p.cut;
+    grid_ = p.grid;
+    require(ResampleGrad::kName, "create", prepare_separable(kind_, grid_));
+    const std::array axes{&cut_.depth, &cut_.rows, &cut_.columns};
+    const std::array tables{&p.depth, &p.rows, &p.columns};
+    std::array<std::array<std::size_t, 3>, 3> places{};
+    for (std::size_t i = 0; i < 3; ++i) {
+      places[i] = {tables_.add<FedInputs>(tables[i]->fed), tables_.add<OutputRun>(tables[i]->runs),
+                   tables_.add<float>(tables[i]->weights)};
+    }
+    tables_.upload(ResampleGrad::kName);
+    for (std::size_t i = 0; i < 3; ++i) {
+      axes[i]->fed = tables_.at<FedInputs>(places[i][0]);
+      axes[i]->runs = tables_.at<OutputRun>(places[i][1]);
+      axes[i]->weights = tables_.at<float>(places[i][2]);
+    }
+  }
+
+  cudaError_t launch(const Bindings& bindings, cudaStream_t stream) const {
+    const void* dy = bindings.inputs[0];
+    void* dx = bindings.outputs[0];
+    const auto on = [&](const void* data, int count) {
+      return reinterpret_cast<std::uintptr_t>(data) % (static_cast<std::size_t>(count) * size_of(kind_.dtype)) == 0;
+    };
+    const Together moved = together(kind_.shape);
+    if (!on(dy, moved.in) || !on(dx, moved.out)) return otherwise_.launch(bindings, stream);
+    const Roles& r = roles_;
+    return resample_separable(kind_, cut_, grid_, {dy, r.batch.dy, r.channel.dy, r.depth.dy, r.rows.dy, r.columns.dy},
+                              {dx, r.batch.dx, r.channel.dx, r.depth.dx, r.rows.dx, r.columns.dx}, stream);
+  }
+
+ private:
+  Roles roles_{};
+  SeparableKind kind_{};
+  ResampleCut cut_{};
+  ResampleGrid grid_{};
+  Tables tables_;
+  ResampleGradGather otherwise_;  // for memory that does not begin where vectors do
+};
+
+}  // namespace
+
+std::string refuse_separable(const ResampleGradPlan& plan) {
+  Prepared unused;
+  return prepare(plan, unused);
+}
+
+std::unique_ptr<Kernel> make_separable(std::shared_ptr<const ResampleGradPlan> plan, const Settings& settings) {
+  return make<ResampleGrad, Separable>(std::move(plan), settings);
+}
+
+}  // namespace bp::cuda

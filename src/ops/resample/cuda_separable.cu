@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0
+// From a shape, exact products and a type at run time to the kernel that is compiled for them.
+#include "ops/resample/cuda_separable.cuh"
+
+#include "backends/cuda/launch.cuh"
+
+#include <utility>
+
+namespace bp::cuda {
+
+namespace {
+
+constexpr auto kLastShape = static_cast<std::size_t>(SeparableShape::odd_channels_volume);
+
+// Calls run<T, Shape>().
+template <class Run>
+auto with_shape(const SeparableKind& kind, const Run& run) {
+  decltype(run.template operator()<float, typename ShapeOf<SeparableShape::columns, Exact::none>::type>()) result{};
+  const auto exact = [&]<class T, Exact kExact, std::size_t... kShapes>(std::index_sequence<kShapes...>) {
+    ((static_cast<std::size_t>(kind.shape) == kShapes
+          ? void(result =
+                     run.template operator()<T, typename ShapeOf<static_cast<SeparableShape>(kShapes), kExact>::type>())
+          : void()),
+     ...);
+  };
+  const auto type = [&]<class T>() {
+    constexpr auto kShapes = std::make_index_sequence<kLastShape + 1>{};
+    if (kind.exact == Exact::all) return exact.template operator()<T, Exact::all>(kShapes);
+    if constexpr (sizeof(T) == 2) {
+      if (kind.exact == Exact::first) return exact.template operator()<T, Exact::first>(kShapes);
+    }
+    return exact.template operator()<T, Exact::none>(kShapes);
+  };
+  if (kind.dtype == DType::f32) type.template operator()<float>();
+  if (kind.dtype == DType::f16) type.template operator()<__half>();
+  if (kind.dtype == DType::bf16) type.template operator()<__nv_bfloat16>();
+  return result;
+}
+
+template <class T, class Data>
+ResampleView<T> typed(const ResampleView<Data>& view) {
+  return {static_cast<T*>(view.data), view.batch, view.channel, view.depth, view.row, view.column};
+}
+
+}  // namespace
+
+ResampleGrid cut_separable(const SeparableKind& kind, ResampleCut& cut, const OutputRun* column_runs) {
+  return with_shape(kind, [&]<class T, class Shape>() { return cut_resample<Shape>(cut, column_runs); });
+}
+
+cudaError_t prepare_separable(const SeparableKind& kind, const ResampleGrid& grid) {
+  return with_shape(kind, [&]<class T, class Shape>() {
+    return cudaFuncSetAttribute(sum_separable<T, Shape>, cudaFuncAttributeMaxDynamicSharedMemorySize,
+                                static_cast<int>(grid.shared_bytes));
+  });
+}
+
+cudaError_t resample_separable(const SeparableKind& kind, const ResampleCut& cut, const ResampleGrid& grid,
+                               const ResampleView<const void>& dy, const ResampleView<void>& dx, cudaStream_t stream) {
+  return with_shape(kind, [&]<class T, class Shape>() {
+    return launch_blocks(stream, grid.blocks, grid.threads, grid.shared_bytes, sum_separable<T, Shape>, cut,
+                         typed<const T>(dy), typed<T>(dx));
+  });
+}
+
+}  // namespace bp::cuda

@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: Apache-2.0
+// The gradient of resampling one, two or three axes in one kernel, as the host calls it. Types are f32, f16 and bf16.
+#pragma once
+
+#include "core/dtype.h"
+#include "ops/resample/cuda_tables.h"
+
+#include <cuda_runtime_api.h>
+
+#include <cstdint>
+
+namespace bp::cuda {
+
+template <class T>
+struct ResampleView {
+  T* data;
+  std::int64_t batch, channel, depth, row, column;  // strides in elements
+};
+
+struct ResampleCut {
+  // The problem; with two axes, depth is not read.
+  std::uint32_t batch, channels;
+  ResampleAxis depth, rows, columns;
+
+  // Its cut, by `cut_separable`. A block's threads are [unit][lane]; a unit is the block's part of one plane or of one
+  // block of channels.
+  std::uint32_t pixel = 0, channel_blocks = 0, planes = 0;
+  std::uint32_t tiles = 0, strips = 0, depth_strips = 0;
+  std::uint32_t tile_columns = 0;
+  std::uint32_t units = 0, lanes = 0;
+};
+
+struct ResampleGrid {
+  std::uint64_t blocks = 0;
+  std::uint32_t threads = 0;  // 0: even the least tile is too wide
+  std::uint32_t shared_bytes = 0;
+};
+
+// Which products are exact, so that a fused multiplication and addition gives the contract's bits: none, those of the
+// first axis (elements of a half type by short weights), or all (by weights of 1).
+enum class Exact { none, first, all };
+
+// How the kernel is specialised: for rows of columns or of channels, by how many elements move together, as measured on
+// an H200. `together` are those of a row of dy, `out` those of dx.
+enum class SeparableShape {
+  columns,             // 4 together
+  even_columns,        // 2
+  odd_columns,         // 1
+  channels,            // 4, out 4
+  channels_shrunk,     // the same for nearest and where dx is the larger
+  half_channels,       // 8, out 8, of a half type, nearest
+  few_channels,        // 4, out 1: pixels of any count of channels, without gaps
+  odd_channels,        // 1
+  columns_volume,      // 4; these have three axes
+  odd_columns_volume,  // 1
+  channels_volume,     // 4, out 4
+  odd_channels_volume  // 1
+};
+struct Together {
+  int in, out;
+};
+constexpr Together together(SeparableShape shape) {
+  switch (shape) {
+    case SeparableShape::columns:
+    case SeparableShape::few_channels:
+    case SeparableShape::columns_volume:
+      return {4, 1};
+    case SeparableShape::even_columns:
+      return {2, 1};
+    case SeparableShape::channels:
+    case SeparableShape::channels_shrunk:
+    case SeparableShape::channels_volume:
+      return {4, 4};
+    case SeparableShape::half_channels:
+      return {8, 8};
+    default:
+      return {1, 1};
+  }
+}
+
+// With three axes: the depths of dx that a block makes, and those of dy that it may read at most.
+inline constexpr int kSeparableDepths = 2;
+inline constexpr int kMostDepthOutputs = 64;
+
+struct SeparableKind {
+  DType dtype = DType::f32;
+  SeparableShape shape = SeparableShape::columns;
+  Exact exact = Exact::none;
+};
+
+// Fills in the cut. `column_runs` is the host's copy of cut.columns.runs.
+ResampleGrid cut_separable(const SeparableKind& kind, ResampleCut& cut, const OutputRun* column_runs);
+// Lets the kernel have its shared memory on the device at hand: once, at create.
+cudaError_t prepare_separable(const SeparableKind& kind, const ResampleGrid& grid);
+// Only puts work on the stream.
+cudaError_t resample_separable(const SeparableKind& kind, const ResampleCut& cut, const ResampleGrid& grid,
+                               const ResampleView<const void>& dy, const ResampleView<void>& dx, cudaStream_t stream);
+
+}  // namespace bp::cuda
