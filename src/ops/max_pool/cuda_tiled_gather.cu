@@ -7,11 +7,13 @@ namespace bp::cuda {
 
 namespace {
 
-// Counts those of a thread's own windows whose winner is wrong, once more and one by one: there are none as a rule.
-template <class Tile>
-__device__ __noinline__ void report_wrong(const PoolCut& cut, const PoolPlace& at, PoolView<const std::uint8_t> winners,
-                                          int out_depth, WrongWinnersFound* found) {
+// Counts those of a thread's own windows whose winner is wrong, once more and one by one: there are none as a rule, so
+// this finds its place itself, instead of having it kept in memory for it.
+template <class Tile, bool kVolume>
+__device__ __noinline__ void report_wrong(PoolCut cut, PoolView<const std::uint8_t> winners, WrongWinnersFound* found) {
   using Window = typename Tile::Window;
+  const PoolPlace at = PoolPlace::find<Tile>(cut, kVolume ? cut.depth : 1);
+  const int out_depth = kVolume ? at.depth / cut.depth_stride : 0;
   const int first_window = (at.tile_group + static_cast<int>(at.group)) * Tile::kWindows;
   const auto exists = [](int position, int size) { return position >= 0 && position < size; };
   winners = at.in_plane(winners, out_depth, 0);
@@ -37,8 +39,8 @@ __device__ __noinline__ void report_wrong(const PoolCut& cut, const PoolPlace& a
 
 template <class T, class Tile, bool kVolume>
 __global__ void __launch_bounds__(kPoolThreads)
-    gather_tiles(const __grid_constant__ PoolCut cut, const PoolView<const T> dy,
-                 const PoolView<const std::uint8_t> winners, const PoolView<T> dx, WrongWinnersFound* found) {
+    gather_tiles(PoolCut cut, PoolView<const T> dy, PoolView<const std::uint8_t> winners, PoolView<T> dx,
+                 WrongWinnersFound* found) {
   using Window = typename Tile::Window;
   const PoolPlace at = PoolPlace::find<Tile>(cut, kVolume ? cut.depth : 1);
   if (!at.here) return;
@@ -61,7 +63,7 @@ __global__ void __launch_bounds__(kPoolThreads)
   gather.window_rows = reached ? cut.out_height : 0;
   bool wrong = gather.walk(cut, at.first_step, at.end_step);
   if (kVolume) wrong &= depth_tap == 0;  // the other depths look at the same windows
-  if (wrong) report_wrong<Tile>(cut, at, winners, depth, found);
+  if (wrong) report_wrong<Tile, kVolume>(cut, winners, found);
 }
 
 }  // namespace

@@ -7,10 +7,9 @@ namespace bp::cuda {
 
 namespace {
 
-template <class T, class Tile>
+template <class T, class Tile, bool kWinners>
 __global__ void __launch_bounds__(kPoolThreads)
-    search_tiles(const __grid_constant__ PoolCut cut, const PoolView<const T> x, const PoolView<T> y,
-                 const PoolView<std::uint8_t> winners) {
+    search_tiles(PoolCut cut, PoolView<const T> x, PoolView<T> y, PoolView<std::uint8_t> winners) {
   const PoolPlace at = PoolPlace::find<Tile>(cut, 1);
   const int group = at.tile_group + static_cast<int>(at.group);
   const int window = group * Tile::kWindows;
@@ -35,7 +34,7 @@ __global__ void __launch_bounds__(kPoolThreads)
         winners_chunk.at[k] = static_cast<std::uint8_t>(none ? kNoTap : best[w][c].winner());
       }
       store(y_to + r * y.row + i * y.column, y_chunk);
-      if (winners.data != nullptr) store(winners_to + r * winners.row + i * winners.column, winners_chunk);
+      if constexpr (kWinners) store(winners_to + r * winners.row + i * winners.column, winners_chunk);
     }
   });
 }
@@ -48,8 +47,9 @@ cudaError_t tiled_search(const TiledPool& pool, const ConstPoolView& x, const Mu
     PoolCut cut = pool.problem;
     // Long strips share few rows with their neighbours, short ones are many threads.
     const PoolGrid grid = cut_pool<Tile>(cut, false, 1, kPoolThreads, 16);
-    return launch_blocks(stream, grid.blocks, grid.threads, 0, search_tiles<T, Tile>, cut, typed<const T>(x),
-                         typed<T>(y), typed<std::uint8_t>(winners));
+    const auto kernel = winners.data == nullptr ? search_tiles<T, Tile, false> : search_tiles<T, Tile, true>;
+    return launch_blocks(stream, grid.blocks, grid.threads, 0, kernel, cut, typed<const T>(x), typed<T>(y),
+                         typed<std::uint8_t>(winners));
   });
 }
 
