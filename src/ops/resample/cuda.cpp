@@ -157,6 +157,7 @@ constexpr Implementation<ResamplePlan> kResample[] = {
     {"gather", accept_all<ResamplePlan>, make_resample},
 };
 constexpr Implementation<ResampleGradPlan> kResampleGrad[] = {
+    {"doubled", refuse_doubled, make_doubled},
     {"separable", refuse_separable, make_separable},
     {"gather", accept_all<ResampleGradPlan>, make<ResampleGrad, ResampleGradGather>},
 };

@@ -23,6 +23,8 @@ class ResampleGradGather {
   std::unique_ptr<const Counted> counted_;
 };
 
+std::string refuse_doubled(const ResampleGradPlan& plan);
+std::unique_ptr<Kernel> make_doubled(std::shared_ptr<const ResampleGradPlan> plan, const Settings& settings);
 std::string refuse_separable(const ResampleGradPlan& plan);
 std::unique_ptr<Kernel> make_separable(std::shared_ptr<const ResampleGradPlan> plan, const Settings& settings);
 

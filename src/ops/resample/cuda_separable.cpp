@@ -5,107 +5,16 @@
 #include "backends/cuda/kernel.h"
 #include "backends/cuda/memory.h"
 #include "ops/resample/cuda_resample.h"
+#include "ops/resample/cuda_roles.h"
 
 #include <algorithm>
 #include <limits>
-#include <numeric>
 
 namespace bp::cuda {
 
 namespace {
 
-// ---- The roles of the axes -----------------------------------------------------------------------------
-
-// One axis, or several that are left alone and follow each other in memory.
-struct Axis {
-  int of = -1;  // the tensors' axis; the innermost of several
-  std::int64_t inputs = 1, outputs = 1;
-  std::int64_t dx = 0, dy = 0;  // strides
-
-  [[nodiscard]] bool contiguous() const { return (dx == 1 || inputs == 1) && (dy == 1 || outputs == 1); }
-};
-
-// A trivial axis stands for a role that no axis has.
-struct Roles {
-  Axis batch, channel, depth, rows, columns;
-  bool volume = false, planar = false;
-};
-
-std::vector<Axis> fused(const std::vector<Axis>& axes) {
-  std::vector<Axis> result;
-  for (const Axis& axis : axes) {
-    if (!result.empty()) {
-      Axis& outer = result.back();
-      if (outer.dx == axis.dx * axis.inputs && outer.dy == axis.dy * axis.inputs) {
-        const std::int64_t count = outer.inputs * axis.inputs;
-        outer = axis;
-        outer.inputs = outer.outputs = count;
-        continue;
-      }
-    }
-    result.push_back(axis);
-  }
-  return result;
-}
-
-// The resampled axes in their order: depth, rows, columns. Of those that are left alone the contiguous one is the
-// channels; where there is none, columns are contiguous. Empty: all have a role.
-std::string assign(const ResampleGradPlan& plan, Roles& roles) {
-  std::vector<Axis> resampled, left;
-  for (int i = 0; i < plan.dx.rank; ++i) {
-    const Axis axis{i, plan.dx.sizes[i], plan.dy.sizes[i], plan.dx.strides[i], plan.dy.strides[i]};
-    if (!plan.axes[i].left_alone) {
-      resampled.push_back(axis);
-    } else if (axis.inputs > 1) {
-      left.push_back(axis);
-    }
-  }
-  if (resampled.empty() || resampled.size() > 3) return "not one, two or three axes are resampled";
-  const auto channel = std::ranges::find_if(left, &Axis::contiguous);
-  roles.planar = channel == left.end();
-  if (!roles.planar) {
-    roles.channel = *channel;
-    left.erase(channel);
-  }
-  roles.columns = resampled.back();
-  roles.volume = resampled.size() == 3;
-  if (roles.volume) roles.depth = resampled.front();
-  if (resampled.size() > 1) roles.rows = resampled[resampled.size() - 2];
-  if (resampled.size() == 1 && !left.empty()) {  // rows that are left alone, rather than blocks of one row
-    roles.rows = left.back();
-    left.pop_back();
-  }
-  if (roles.planar && !roles.columns.contiguous())
-    return "the last resampled axis is not contiguous, nor one that is left alone";
-  if (!roles.planar && roles.columns.outputs > 1 && roles.columns.dy != roles.channel.outputs)
-    return "there are gaps between the pixels of dy";
-  left = fused(left);
-  if (roles.planar && !left.empty()) {
-    roles.channel = left.back();
-    left.pop_back();
-  }
-  if (!left.empty()) {
-    roles.batch = left.back();
-    left.pop_back();
-  }
-  return left.empty() ? std::string{} : "too many axes are left alone that do not follow each other in memory";
-}
-
-// ---- Tables --------------------------------------------------------------------------------------------
-
-std::optional<ResampleTables> tables_of(const ResampleGradPlan& plan, const Axis& axis) {
-  const auto inputs = static_cast<std::int32_t>(axis.inputs), outputs = static_cast<std::int32_t>(axis.outputs);
-  if (axis.of >= 0 && !plan.axes[axis.of].left_alone) {
-    const AxisTable& table = plan.axes[axis.of];
-    return make_tables(inputs, outputs, table.begin.data(), table.index.data(), table.weight.data());
-  }
-  std::vector<std::int64_t> same(static_cast<std::size_t>(inputs) + 1);
-  std::iota(same.begin(), same.end(), 0);
-  const std::vector<double> ones(same.size(), 1.0);
-  return make_tables(inputs, outputs, same.data(), same.data(), ones.data());
-}
-
-ResampleAxis sizes_of(const Axis& axis) {
+ResampleAxis sizes_of(const RoleAxis& axis) {
   return {.inputs = static_cast<std::int32_t>(axis.inputs), .outputs = static_cast<std::int32_t>(axis.outputs)};
 }
 
@@ -153,9 +62,9 @@ std::string prepare(const ResampleGradPlan& plan, Prepared& p) {
   p.kind.dtype = plan.dx.dtype;
   if (plan.dx.empty() || plan.dy.empty()) return "a tensor is empty";
   if (p.kind.dtype == DType::f64) return "the type is f64";
-  if (std::string why = assign(plan, p.roles); !why.empty()) return why;
+  if (std::string why = assign_roles(plan, p.roles); !why.empty()) return why;
   const Roles& r = p.roles;
-  for (const Axis* axis : {&r.batch, &r.channel, &r.depth, &r.rows, &r.columns}) {
+  for (const RoleAxis* axis : {&r.batch, &r.channel, &r.depth, &r.rows, &r.columns}) {
     if (axis->inputs > kMost || axis->outputs > kMost) return "an axis is too long";
   }
   if (r.batch.inputs > kMost / r.channel.inputs || r.columns.outputs > kMost / r.channel.inputs)

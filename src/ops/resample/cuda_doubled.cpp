@@ -1,0 +1,154 @@
+// SPDX-License-Identifier: Apache-2.0
+// Which gradients are those of a doubling.
+#include "ops/resample/cuda_doubled.h"
+
+#include "backends/cuda/kernel.h"
+#include "backends/cuda/memory.h"
+#include "ops/resample/cuda_resample.h"
+#include "ops/resample/cuda_roles.h"
+
+#include <algorithm>
+#include <limits>
+#include <vector>
+
+namespace bp::cuda {
+
+namespace {
+
+// ---- One axis ------------------------------------------------------------------------------------------
+
+struct DoubledAxis {
+  std::vector<DoubledWeights> weights{};
+  bool nearest = false;
+  bool exact = false;
+};
+
+std::optional<DoubledAxis> doubled(const ResampleGradPlan& plan, const RoleAxis& axis) {
+  if (axis.of < 0 || plan.axes[axis.of].left_alone || axis.outputs != 2 * axis.inputs) return std::nullopt;
+  const std::optional<ResampleTables> tables = tables_of(plan, axis);
+  if (!tables) return std::nullopt;
+  const auto inputs = static_cast<std::int32_t>(axis.inputs), outputs = static_cast<std::int32_t>(axis.outputs);
+  DoubledAxis result{.weights = std::vector<DoubledWeights>(tables->runs.size() + 1),
+                     .nearest = tables->unit_weights,
+                     .exact = tables->short_weights};
+  for (std::int32_t i = 0; i < inputs; ++i) {
+    const OutputRun run = tables->runs[static_cast<std::size_t>(i)];
+    const std::int32_t first = result.nearest ? 2 * i : std::max(2 * i - 1, 0);
+    const std::int32_t end = result.nearest ? 2 * i + 2 : std::min(2 * i + 3, outputs);
+    if (run.begin != first || run.end != end) return std::nullopt;
+    for (std::int32_t o = first; o < end; ++o) {
+      result.weights[static_cast<std::size_t>(i)].of[o - (2 * i - 1)] =
+          tables->weights[static_cast<std::size_t>((o - first) * inputs + i)];
+    }
+  }
+  return result;
+}
+
+// ---- All of them ---------------------------------------------------------------------------------------
+
+struct Prepared {
+  Roles roles{};
+  DoubledKind kind{};
+  DoubledProblem problem{};
+  DoubledAxis depth{}, rows{}, columns{};
+};
+
+// So many elements of dy and of dx that move together.
+int chunk_of_dy(const DoubledKind& kind) {
+  return kind.planar ? std::min(2 * doubled_columns(kind), 16 / static_cast<int>(size_of(kind.dtype)))
+                     : kDoubledChannels;
+}
+int chunk_of_dx(const DoubledKind& kind) { return kind.planar ? doubled_columns(kind) : kDoubledChannels; }
+
+bool divide(int count, std::initializer_list<std::int64_t> lengths) {
+  return std::ranges::all_of(lengths, [count](std::int64_t length) { return length % count == 0; });
+}
+
+// Empty: it is prepared, but for the weights' addresses.
+std::string prepare(const ResampleGradPlan& plan, Prepared& p) {
+  constexpr std::int64_t kMost = std::numeric_limits<std::int32_t>::max() / 4;
+  p.kind.dtype = plan.dx.dtype;
+  if (plan.dx.empty() || plan.dy.empty()) return "a tensor is empty";
+  if (p.kind.dtype == DType::f64) return "the type is f64";
+  if (std::string why = assign_roles(plan, p.roles); !why.empty()) return why;
+  const Roles& r = p.roles;
+  for (const RoleAxis* axis : {&r.batch, &r.channel, &r.depth, &r.rows, &r.columns}) {
+    if (axis->outputs > kMost) return "an axis is too long";
+  }
+  auto rows = doubled(plan, r.rows), columns = doubled(plan, r.columns);
+  auto depth = r.volume ? doubled(plan, r.depth) : std::optional<DoubledAxis>(std::in_place);
+  if (!rows || !columns || !depth) return "not two or three axes are doubled";
+  p.kind.planar = r.planar;
+  p.kind.volume = r.volume;
+  p.kind.nearest = rows->nearest;
+  if (columns->nearest != p.kind.nearest || (r.volume && depth->nearest != p.kind.nearest))
+    return "some axes are nearest, others are not";
+  p.kind.exact = size_of(p.kind.dtype) == 2 && (r.volume ? *depth : *rows).exact;
+  const std::int64_t innermost = r.planar ? r.columns.inputs : r.channel.inputs;
+  const std::int64_t dx_channel = r.planar ? r.channel.dx : 0, dy_channel = r.planar ? r.channel.dy : 0;
+  const std::int64_t dx_column = r.planar ? 0 : r.columns.dx, dy_column = r.planar ? 0 : r.columns.dy;
+  if (!divide(chunk_of_dx(p.kind), {innermost, r.batch.dx, dx_channel, r.depth.dx, r.rows.dx, dx_column}) ||
+      !divide(chunk_of_dy(p.kind), {r.batch.dy, dy_channel, r.depth.dy, r.rows.dy, dy_column}))
+    return "rows are not aligned for vectors";
+  p.problem = {.batch = static_cast<std::uint32_t>(r.batch.inputs),
+               .channels = static_cast<std::uint32_t>(r.channel.inputs),
+               .depth = static_cast<std::int32_t>(r.depth.inputs),
+               .rows = static_cast<std::int32_t>(r.rows.inputs),
+               .columns = static_cast<std::int32_t>(r.columns.inputs)};
+  if (!cut_doubled(p.kind, p.problem)) return "there are too many planes";
+  p.depth = std::move(*depth);
+  p.rows = std::move(*rows);
+  p.columns = std::move(*columns);
+  return {};
+}
+
+class Doubled {
+ public:
+  explicit Doubled(const ResampleGradPlan& plan) : otherwise_(plan) {
+    Prepared p;
+    (void)prepare(plan, p);  // it did not refuse a moment ago
+    roles_ = p.roles;
+    kind_ = p.kind;
+    problem_ = p.problem;
+    if (kind_.nearest) return;
+    const std::size_t depth = tables_.add<DoubledWeights>(p.depth.weights);
+    const std::size_t rows = tables_.add<DoubledWeights>(p.rows.weights);
+    const std::size_t columns = tables_.add<DoubledWeights>(p.columns.weights);
+    tables_.upload(ResampleGrad::kName);
+    problem_.depth_weights = tables_.at<DoubledWeights>(depth);
+    problem_.row_weights = tables_.at<DoubledWeights>(rows);
+    problem_.column_weights = tables_.at<DoubledWeights>(columns);
+  }
+
+  cudaError_t launch(const Bindings& bindings, cudaStream_t stream) const {
+    const void* dy = bindings.inputs[0];
+    void* dx = bindings.outputs[0];
+    const auto on = [&](const void* data, int count) {
+      return reinterpret_cast<std::uintptr_t>(data) % (static_cast<std::size_t>(count) * size_of(kind_.dtype)) == 0;
+    };
+    if (!on(dy, chunk_of_dy(kind_)) || !on(dx, chunk_of_dx(kind_))) return otherwise_.launch(bindings, stream);
+    const Roles& r = roles_;
+    return resample_doubled(kind_, problem_, {dy, r.batch.dy, r.channel.dy, r.depth.dy, r.rows.dy, r.columns.dy},
+                            {dx, r.batch.dx, r.channel.dx, r.depth.dx, r.rows.dx, r.columns.dx}, stream);
+  }
+
+ private:
+  Roles roles_{};
+  DoubledKind kind_{};
+  DoubledProblem problem_{};
+  Tables tables_;
+  ResampleGradGather otherwise_;  // for memory that does not begin where vectors do
+};
+
+}  // namespace
+
+std::string refuse_doubled(const ResampleGradPlan& plan) {
+  Prepared unused;
+  return prepare(plan, unused);
+}
+
+std::unique_ptr<Kernel> make_doubled(std::shared_ptr<const ResampleGradPlan> plan, const Settings& settings) {
+  return make<ResampleGrad, Doubled>(std::move(plan), settings);
+}
+
+}  // namespace bp::cuda

@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "ops/resample/cuda_roles.h"
+
+#include <algorithm>
+#include <numeric>
+#include <vector>
+
+namespace bp::cuda {
+
+namespace {
+
+std::vector<RoleAxis> fused(const std::vector<RoleAxis>& axes) {
+  std::vector<RoleAxis> result;
+  for (const RoleAxis& axis : axes) {
+    if (!result.empty()) {
+      RoleAxis& outer = result.back();
+      if (outer.dx == axis.dx * axis.inputs && outer.dy == axis.dy * axis.inputs) {
+        const std::int64_t count = outer.inputs * axis.inputs;
+        outer = axis;
+        outer.inputs = outer.outputs = count;
+        continue;
+      }
+    }
+    result.push_back(axis);
+  }
+  return result;
+}
+
+}  // namespace
+
+std::string assign_roles(const ResampleGradPlan& plan, Roles& roles) {
+  std::vector<RoleAxis> resampled, left;
+  for (int i = 0; i < plan.dx.rank; ++i) {
+    const RoleAxis axis{i, plan.dx.sizes[i], plan.dy.sizes[i], plan.dx.strides[i], plan.dy.strides[i]};
+    if (!plan.axes[i].left_alone) {
+      resampled.push_back(axis);
+    } else if (axis.inputs > 1) {
+      left.push_back(axis);
+    }
+  }
+  if (resampled.empty() || resampled.size() > 3) return "not one, two or three axes are resampled";
+  const auto channel = std::ranges::find_if(left, &RoleAxis::contiguous);
+  roles.planar = channel == left.end();
+  if (!roles.planar) {
+    roles.channel = *channel;
+    left.erase(channel);
+  }
+  roles.columns = resampled.back();
+  roles.volume = resampled.size() == 3;
+  if (roles.volume) roles.depth = resampled.front();
+  if (resampled.size() > 1) roles.rows = resampled[resampled.size() - 2];
+  if (resampled.size() == 1 && !left.empty()) {  // rows that are left alone, rather than blocks of one row
+    roles.rows = left.back();
+    left.pop_back();
+  }
+  if (roles.planar && !roles.columns.contiguous())
+    return "the last resampled axis is not contiguous, nor one that is left alone";
+  if (!roles.planar && roles.columns.outputs > 1 && roles.columns.dy != roles.channel.outputs)
+    return "there are gaps between the pixels of dy";
+  left = fused(left);
+  if (roles.planar && !left.empty()) {
+    roles.channel = left.back();
+    left.pop_back();
+  }
+  if (!left.empty()) {
+    roles.batch = left.back();
+    left.pop_back();
+  }
+  return left.empty() ? std::string{} : "too many axes are left alone that do not follow each other in memory";
+}
+
+std::optional<ResampleTables> tables_of(const ResampleGradPlan& plan, const RoleAxis& axis) {
+  const auto inputs = static_cast<std::int32_t>(axis.inputs), outputs = static_cast<std::int32_t>(axis.outputs);
+  if (axis.of >= 0 && !plan.axes[axis.of].left_alone) {
+    const AxisTable& table = plan.axes[axis.of];
+    return make_tables(inputs, outputs, table.begin.data(), table.index.data(), table.weight.data());
+  }
+  std::vector<std::int64_t> same(static_cast<std::size_t>(inputs) + 1);
+  std::iota(same.begin(), same.end(), 0);
+  const std::vector<double> ones(same.size(), 1.0);
+  return make_tables(inputs, outputs, same.data(), same.data(), ones.data());
+}
+
+}  // namespace bp::cuda
