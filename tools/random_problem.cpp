@@ -302,13 +302,21 @@ class Generator {
     } else {
       dtype({"f64", "f32", "f16", "bf16"});
     }
-    const int rank = static_cast<int>(chance(4) ? between(5, 8) : between(1, 4));
+    const bool images = chance(4);
+    const int rank = static_cast<int>(images ? between(4, 5) : chance(4) ? between(5, 8) : between(1, 4));
     Ints x = shape(rank, 400);
     Ints y = shape(rank, 900);
     for (std::size_t i = 0; i < x.size(); ++i) {
       if (chance(3)) y[i] = x[i];
     }
-    if (chance(6)) {  // long sums
+    if (images) {  // as networks have them: all spatial axes by one factor, often rows and channels in whole vectors
+      x = {between(1, 2), chance(2) ? 4 * between(1, 3) : between(1, 5)};
+      while (static_cast<int>(x.size()) < rank) x.push_back(between(1, rank == 4 ? 9 : 5));
+      if (chance(2)) x.back() = 4 * between(1, rank == 4 && chance(4) ? 40 : 3);
+      const std::int64_t factor = chance(2) ? 2 : between(1, 9);
+      y = x;
+      for (std::size_t i = 2; i < y.size(); ++i) y[i] = chance(4) ? std::max<std::int64_t>(x[i] / 2, 1) : x[i] * factor;
+    } else if (chance(6)) {  // long sums
       const auto axis = below(x.size());
       y.assign(y.size(), 1);
       y[axis] = between(100, 700);
@@ -318,7 +326,9 @@ class Generator {
     if (empty_x && kind_ == BP_RESAMPLE) y[below(y.size())] = 0;
     add("--x-shape", x);
     add("--y-shape", y);
-    if (kind_ == BP_RESAMPLE) {
+    if (images && chance(2)) {
+      if (chance(2)) line_ += " --nhwc";
+    } else if (kind_ == BP_RESAMPLE) {
       strides("x", x, false);
       strides("y", y, true);
     } else {

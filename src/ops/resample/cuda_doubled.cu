@@ -87,10 +87,12 @@ class Reader {
 
   __device__ Raw load(std::int64_t offset, bool row_exists) const {
     Raw raw{};
+    const T* at = from + offset - (Shape::kPlanar ? 0 : Shape::kBeside * column);
 #pragma unroll
     for (int i = 0; i < kChunks; ++i) {
-      const T* at = from + offset + (Shape::kPlanar ? i * kChunk : (i - Shape::kBeside) * column);
+      keep(at);  // one pointer, moved on
       raw.chunk[i].load_if(row_exists && exists[i], at);
+      at += Shape::kPlanar ? kChunk : column;
     }
     if constexpr (Shape::kPlanar && !Shape::kNearest) raw.edge.load_if(row_exists && edge_exists, edge + offset);
     return raw;

@@ -172,10 +172,13 @@ struct ColumnChunks {
   const T* from;  // in row 0
   bool exists[kPieces];
 
-  __device__ Raw load(std::int64_t offset, bool row_exists) const {
+  // Moves `at` on to the next row. `keep`: or each piece of each row gets a pointer of its own, at ten instructions.
+  __device__ Raw load(const T*& at, std::int64_t step, bool row_exists) const {
     Raw raw{};
 #pragma unroll
-    for (int i = 0; i < kPieces; ++i) raw.piece[i].load_if(row_exists && exists[i], from + offset + i * Shape::kApart);
+    for (int i = 0; i < kPieces; ++i) raw.piece[i].load_if(row_exists && exists[i], at + i * Shape::kApart);
+    at += step;
+    keep(at);
     return raw;
   }
   // `row` begins at the thread's first column.
@@ -327,6 +330,7 @@ __device__ void sum_down(const ResampleCut& cut, const ResamplePlace& at, const 
   const int begin = load_run(cut.rows.runs + at.first_row).begin;
   const int end = load_run(cut.rows.runs + at.end_row - 1).end;
   if constexpr (kDepths == 1) {
+    const T* at_row = chunks.from + begin * dy.row;
     for (int o = begin; o < end; o += kAhead) {
       Raw raw[kAhead];
       FedInputs fed[kAhead];
@@ -335,7 +339,7 @@ __device__ void sum_down(const ResampleCut& cut, const ResamplePlace& at, const 
         if constexpr (!kUnit) fed[i] = load_fed(cut.rows.fed + min(o + i, end));
       }
 #pragma unroll
-      for (int i = 0; i < kAhead; ++i) raw[i] = chunks.load((o + i) * dy.row, o + i < end);
+      for (int i = 0; i < kAhead; ++i) raw[i] = chunks.load(at_row, dy.row, o + i < end);
 #pragma unroll
       for (int i = 0; i < kAhead; ++i) {
         if (o + i >= end) continue;
@@ -346,10 +350,11 @@ __device__ void sum_down(const ResampleCut& cut, const ResamplePlace& at, const 
   } else {
     for (int o = begin; o < end; ++o) {
       Sums values[kDepths];
+      const T* at_depth = chunks.from + depth_begin * dy.depth + o * dy.row;
       for (int p = depth_begin; p < depth_end; p += kAhead) {
         Raw raw[kAhead];
 #pragma unroll
-        for (int i = 0; i < kAhead; ++i) raw[i] = chunks.load((p + i) * dy.depth + o * dy.row, p + i < depth_end);
+        for (int i = 0; i < kAhead; ++i) raw[i] = chunks.load(at_depth, dy.depth, p + i < depth_end);
 #pragma unroll
         for (int i = 0; i < kAhead; ++i) {
           if (p + i >= depth_end) continue;

@@ -73,6 +73,7 @@ inline std::optional<ResampleTables> make_tables(std::int32_t inputs, std::int32
   tables.fed.push_back({inputs, {0, 0}});
   // An input without outputs stands between its neighbours' runs.
   tables.weights.assign(static_cast<std::size_t>(longest) * static_cast<std::size_t>(inputs), 0.0f);
+  std::int64_t begins = 0;
   std::int32_t end = 0;
   for (std::int32_t i = 0; i < inputs; ++i) {
     const std::int64_t count = begin[i + 1] - begin[i];
@@ -85,6 +86,10 @@ inline std::optional<ResampleTables> make_tables(std::int32_t inputs, std::int32
       if (index[begin[i] + k] != first + k) return std::nullopt;
       tables.weights[static_cast<std::size_t>(k * inputs + i)] = static_cast<float>(weight[begin[i] + k]);
     }
+    // Where a tap is missing in the middle, as tables may have it, a block's first and last input do not tell its
+    // outputs.
+    if (first < begins || first + count < end) return std::nullopt;
+    begins = first;
     end = static_cast<std::int32_t>(first + count);
     tables.runs.push_back({static_cast<std::int32_t>(first), end});
   }
