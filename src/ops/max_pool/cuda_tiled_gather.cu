@@ -10,7 +10,8 @@ namespace {
 // Counts those of a thread's own windows whose winner is wrong, once more and one by one: there are none as a rule, so
 // this finds its place itself, instead of having it kept in memory for it.
 template <class Tile, bool kVolume>
-__device__ __noinline__ void report_wrong(PoolCut cut, PoolView<const std::uint8_t> winners, WrongWinnersFound* found) {
+__device__ __noinline__ void report_wrong(const PoolCut& cut, PoolView<const std::uint8_t> winners,
+                                          WrongWinnersFound* found) {
   using Window = typename Tile::Window;
   const PoolPlace at = PoolPlace::find<Tile>(cut, kVolume ? cut.depth : 1);
   const int out_depth = kVolume ? at.depth / cut.depth_stride : 0;
@@ -39,8 +40,8 @@ __device__ __noinline__ void report_wrong(PoolCut cut, PoolView<const std::uint8
 
 template <class T, class Tile, bool kVolume>
 __global__ void __launch_bounds__(kPoolThreads)
-    gather_tiles(PoolCut cut, PoolView<const T> dy, PoolView<const std::uint8_t> winners, PoolView<T> dx,
-                 WrongWinnersFound* found) {
+    gather_tiles(const __grid_constant__ PoolCut cut, PoolView<const T> dy, PoolView<const std::uint8_t> winners,
+                 PoolView<T> dx, WrongWinnersFound* found) {
   using Window = typename Tile::Window;
   const PoolPlace at = PoolPlace::find<Tile>(cut, kVolume ? cut.depth : 1);
   if (!at.here) return;

@@ -31,6 +31,7 @@ SeparableShape shape_of(const Roles& r, DType dtype, bool unit_weights) {
     if (r.planar) return divides(count, r.columns.outputs, {r.batch.dy, r.channel.dy, r.depth.dy, r.rows.dy});
     return divides(count, r.columns.outputs * r.channel.inputs, {r.batch.dy, r.depth.dy, r.rows.dy});
   };
+  const bool half = size_of(dtype) == 2;
   if (r.planar) {
     if (r.volume) return dy_by(4) ? columns_volume : odd_columns_volume;
     return dy_by(4) ? columns : dy_by(2) ? even_columns : odd_columns;
@@ -40,8 +41,11 @@ SeparableShape shape_of(const Roles& r, DType dtype, bool unit_weights) {
            divides(count, 0, {r.batch.dx, r.depth.dx, r.rows.dx, r.columns.dx});
   };
   if (r.volume) return both_by(4) ? channels_volume : odd_channels_volume;
-  if (unit_weights && size_of(dtype) == 2 && both_by(8)) return half_channels;
-  if (!both_by(4)) return r.channel.inputs % 4 != 0 && dy_by(4) ? few_channels : odd_channels;
+  if (unit_weights && half && both_by(8)) return half_channels;
+  if (!both_by(4)) {
+    if (r.channel.inputs % 4 == 0) return odd_channels;
+    return half && dy_by(8) ? half_few_channels : dy_by(4) ? few_channels : odd_channels;
+  }
   const bool shrinks = r.rows.outputs * r.columns.outputs < r.rows.inputs * r.columns.inputs;
   return unit_weights || shrinks ? channels_shrunk : channels;
 }

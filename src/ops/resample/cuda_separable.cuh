@@ -16,7 +16,7 @@ namespace bp::cuda {
 
 // How the kernel is specialised.
 template <int kThreads_, int kChunk_, int kPieces_, int kPasses_, int kOut_, int kRows_, int kDepths_, int kAhead_,
-          bool kPlanar_, Exact kExact_>
+          bool kPlanar_, Exact kExact_, int kUnits_ = kPlanar_ ? 2 : 1>
 struct ResampleShape {
   static constexpr int kThreads = kThreads_;  // of a block, at most
   // Of a row of dy a thread reads kPieces chunks of kChunk elements: several where rows are not aligned for chunks. It
@@ -35,7 +35,7 @@ struct ResampleShape {
   // Constant, so that addresses in rows of shared memory, and of pieces, cost nothing.
   static constexpr int kPitch = kThreads * kColumns * kPasses;
   // Of a unit; 0: as many as it needs.
-  static constexpr int kLanes = kPieces == 1 ? 0 : kThreads / (kPlanar ? 2 : 1);
+  static constexpr int kLanes = kPieces == 1 ? 0 : kThreads / kUnits_;
   static constexpr int kApart = kLanes * kChunk;  // from one piece to the next
   // Rows whose sums along the columns are made at once.
   static constexpr int kTogether = kOut > 1 && kRows > 4 ? 4 : kRows;
@@ -48,8 +48,12 @@ struct ShapeOf<SeparableShape::columns, kExact> {
   using type = ResampleShape<128, 4, 1, 1, 1, 8, 1, kExact == Exact::all ? 8 : 6, true, kExact>;
 };
 template <Exact kExact>
+struct ShapeOf<SeparableShape::half_few_channels, kExact> {
+  using type = ResampleShape<256, 8, 1, 1, 1, 8, 1, 4, false, kExact>;
+};
+template <Exact kExact>
 struct ShapeOf<SeparableShape::even_columns, kExact> {
-  using type = ResampleShape<160, 2, 1, 1, 1, 8, 1, 6, true, kExact>;
+  using type = ResampleShape<160, 2, 2, 1, 1, 8, 1, 4, true, kExact, 4>;
 };
 template <Exact kExact>
 struct ShapeOf<SeparableShape::odd_columns, kExact> {

@@ -49,7 +49,8 @@ enum class SeparableShape {
   channels,            // 4, out 4
   channels_shrunk,     // the same for nearest and where dx is the larger
   half_channels,       // 8, out 8, of a half type, nearest
-  few_channels,        // 4, out 1: pixels of any count of channels, without gaps
+  half_few_channels,   // 8, out 1, of a half type: pixels of any count of channels, without gaps
+  few_channels,        // 4, out 1
   odd_channels,        // 1
   columns_volume,      // 4; these have three axes
   odd_columns_volume,  // 1
@@ -73,6 +74,8 @@ constexpr Together together(SeparableShape shape) {
       return {4, 4};
     case SeparableShape::half_channels:
       return {8, 8};
+    case SeparableShape::half_few_channels:
+      return {8, 1};
     default:
       return {1, 1};
   }
