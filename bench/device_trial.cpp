@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // An operator on a CUDA device: verified against the CPU's result, then timed against the device's own copy.
 #include "check.h"
+#include "peers/peers.h"
 #include "trial.h"
 
 #include <fmt/format.h>
@@ -87,7 +88,7 @@ DeviceLimits device_limits() {
 }
 
 Result measure_on_device(const tools::Problem& problem, std::int32_t dtype, const Settings& settings,
-                         const DeviceLimits& limits) {
+                         const DeviceLimits& limits, const Peers& peers) {
   const tools::Tensors specs = tools::tensors(problem, dtype);
   Operator op(problem, specs, settings.create);
   Result result = result_of(problem, dtype, settings, op);
@@ -105,7 +106,14 @@ Result measure_on_device(const tools::Problem& problem, std::int32_t dtype, cons
   const tools::DeviceStream stream;
   std::vector<Racer> racers{
       on_device(stream, sets.size(), [&](std::size_t set) { op.run(sets[set].in, sets[set].out, stream.handle()); })};
+  const PeerTask task{problem, specs, host.sets(), host.forward_x(), sets.size()};
+  const std::vector<PeerProcess*> ready = prepared(peers, task, result.peers);
+  for (PeerProcess* peer : ready) racers.emplace_back([peer](const Turn& turn) { return peer->run(turn); });
   race(racers, sets.size(), settings.seconds, settings.least_repetitions);
+  for (std::size_t i = 0; i < ready.size(); ++i) {
+    result.peers[i].median_ns = racers[1 + i].median();
+    ready[i]->release();
+  }
   const std::uint64_t moved = moved_bytes(problem, specs, sets.front(), result.bytes);
   result.cold = {.median_ns = racers.front().median(),
                  .spread = racers.front().spread(),

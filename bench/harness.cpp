@@ -17,44 +17,6 @@ namespace bench {
 
 namespace {
 
-// ---- Verification ----------------------------------------------------------------------------------------
-
-// A value that a peer may have computed; types that it could only have moved have no value here.
-std::optional<double> value_at(std::span<const std::byte> bytes, std::size_t i, std::int32_t dtype) {
-  const auto as = [&]<class T>(T value) {
-    std::memcpy(&value, bytes.data() + i * sizeof value, sizeof value);
-    return value;
-  };
-  switch (dtype) {
-    case BP_F64:
-      return as(double{});
-    case BP_F32:
-      return as(float{});
-    case BP_F16:
-      return bp::to_f32(as(bp::f16{}));
-    case BP_BF16:
-      return bp::to_f32(as(bp::bf16{}));
-    default:
-      return std::nullopt;
-  }
-}
-
-// Bit-equal; or, since a peer may sum in another order, sum in the type itself and have weights of its own rounding,
-// off by no more than a few units of the type in the greatest value.
-bool agree(std::span<const std::byte> found, std::span<const std::byte> expected, std::int32_t dtype) {
-  if (std::memcmp(found.data(), expected.data(), found.size()) == 0) return true;
-  constexpr double kUnits = 16;
-  const double unit = dtype == BP_F16 ? 0x1p-10 : dtype == BP_BF16 ? 0x1p-7 : 0x1p-20;
-  double greatest = 0, error = 0;
-  for (std::size_t i = 0; i < found.size() / tools::dtype_size(dtype); ++i) {
-    const std::optional<double> a = value_at(found, i, dtype), b = value_at(expected, i, dtype);
-    if (!a || !(std::fabs(*a) <= std::numeric_limits<double>::max())) return false;
-    greatest = std::max(greatest, std::fabs(*b));
-    error = std::max(error, std::fabs(*a - *b));
-  }
-  return error <= kUnits * unit * greatest;
-}
-
 // ---- Timing ----------------------------------------------------------------------------------------------
 
 // The operator against the floor and the peers, in turns.
@@ -66,22 +28,6 @@ Timing time(Contest& contest, const std::vector<BufferSet>& sets, const Settings
   race(racers, sets.size(), settings.seconds, settings.least_repetitions);
   for (std::size_t i = 0; i < peers.size(); ++i) peer_results[i].median_ns = racers[Contest::kRacers + i].median();
   return Contest::timing(racers, 0);
-}
-
-// Peers that have such an operator, ready to race; what they compute is compared with the verified result in the set.
-std::vector<PeerProcess*> prepared(const Peers& peers, const PeerTask& task, std::vector<PeerResult>& results) {
-  std::vector<PeerProcess*> ready;
-  const Memory& output = task.sets.front().outputs.front();
-  const std::vector<std::byte> expected(output.bytes().begin(), output.bytes().end());
-  for (const auto& peer : peers.running()) {
-    if (!peer->prepare(task)) continue;
-    std::memset(output.data(), 0xa5, expected.size());  // what it does not write is not taken for its result
-    peer->run({.first_set = 0, .untimed = 0, .timed = 1});
-    const bool agrees = agree(output.bytes(), expected, task.specs.outputs.front().dtype);
-    results.push_back({.name = peer->name(), .agrees = agrees});
-    ready.push_back(peer.get());
-  }
-  return ready;
 }
 
 }  // namespace

@@ -96,7 +96,7 @@ struct DeviceLimits {
 DeviceLimits device_limits();
 // Cold, in buffers rotated past the device's cache.
 Result measure_on_device(const tools::Problem& problem, std::int32_t dtype, const Settings& settings,
-                         const DeviceLimits& limits);
+                         const DeviceLimits& limits, const Peers& peers);
 
 // The same problem on one thread and on those of the settings, in one race: a result of each. `small` is the same
 // question in a size for the oracle.

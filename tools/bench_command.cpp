@@ -144,7 +144,7 @@ class Bench {
 
   const bench::Result& measure(const Problem& problem, std::int32_t dtype) {
     tell(problem, dtype);
-    if (device_) return keep(bench::measure_on_device(problem, dtype, settings_, *device_));
+    if (device_) return keep(bench::measure_on_device(problem, dtype, settings_, *device_, peers_));
     return keep(bench::measure(problem, dtype, settings_, peers_));
   }
   bench::OneAndAll measure_threads(const Problem& problem, const Problem& small) {
@@ -257,8 +257,8 @@ void require_sensible(const BenchArguments& a) {
 
 void print_machine(const bench::Run& run, const bench::Peers& peers) {
   if (run.device) {
-    fmt::print("{}, {}, cache {} MiB; copies {:.0f} GB/s within its memory\n\n", run.device->facts.name,
-               run.device->facts.driver, run.device->facts.cache >> 20, run.device->copy_gb_per_s);
+    fmt::print("{}, {}, cache {} MiB; copies {:.0f} GB/s within its memory\n{}\n\n", run.device->facts.name,
+               run.device->facts.driver, run.device->facts.cache >> 20, run.device->copy_gb_per_s, peers.summary());
   } else {
     fmt::print(
         "{}, {} cores, last-level cache {} MiB; {} threads copy {:.1f} GB/s with ordinary stores, {:.1f} with "
@@ -276,10 +276,11 @@ int run_bench(const BenchArguments& a) {
   std::vector<Problem> problems;
   if (table == Table::workloads) problems = in_layouts(selected(a), a.layout.value_or("both"));
   const bool on_device = a.device.device == BP_DEVICE_CUDA;
-  const bool with_peers = !on_device && !a.no_peers && (table == Table::workloads || table == Table::calls);
-  const int threads = bench::Settings{.create = a.device.create_options()}.threads();
-  const bench::Peers peers = with_peers ? bench::Peers(threads) : bench::Peers();
   if (on_device && bp_device_count(BP_DEVICE_CUDA) == 0) throw UsageError("device: no CUDA device can be used");
+  const bool with_peers = !a.no_peers && (table == Table::workloads || table == Table::calls);
+  const int threads = bench::Settings{.create = a.device.create_options()}.threads();
+  bench::Peers peers;
+  if (with_peers) peers = on_device ? bench::Peers::on_cuda() : bench::Peers::on_cpu(threads);
   std::optional<bench::DeviceLimits> device;
   if (on_device) device = bench::device_limits();
   Bench bench(a, peers, device);

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "peers/peers.h"
 
+#include "core/half.h"
+
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -9,9 +11,13 @@
 #include <unistd.h>
 
 #include <array>
+#include <cmath>
 #include <cstdlib>
+#include <cstring>
 #include <filesystem>
+#include <limits>
 #include <map>
+#include <optional>
 
 namespace bench {
 
@@ -142,9 +148,10 @@ std::string PeerProcess::ask(const std::string& line) {
 bool PeerProcess::prepare(const PeerTask& task) {
   if (!is_ordinary(task.problem)) return false;
   std::string op(tools::operator_name(task.problem.kind));
-  const std::string answer =
-      ask(fmt::format("prepare op={} dtype={} layout={} sets={}{}{}", op, tools::dtype_name(value_dtype(task.specs)),
-                      task.problem.nhwc ? "nhwc" : "nchw", task.sets.size(), parameters(task.problem), files(task)));
+  const std::string answer = ask(fmt::format(
+      "prepare op={} dtype={} layout={} device={} sets={}{}{}", op, tools::dtype_name(value_dtype(task.specs)),
+      task.problem.nhwc ? "nhwc" : "nchw", task.device_sets == 0 ? "cpu" : "cuda",
+      task.device_sets == 0 ? task.sets.size() : task.device_sets, parameters(task.problem), files(task)));
   if (answer != "ready" && std::getenv("BACKPASS_PEERS_VERBOSE") != nullptr) {
     fmt::print(stderr, "{}: {} {}: {}\n", name_, op, task.problem.name, answer);
   }
@@ -155,24 +162,96 @@ double PeerProcess::run(const Turn& turn) {
   return std::stod(ask(fmt::format("run {} {} {}", turn.first_set, turn.untimed, turn.timed)));
 }
 
+void PeerProcess::show() { ask("show"); }
 void PeerProcess::release() { ask("release"); }
 
 // ---- All of them -----------------------------------------------------------------------------------------
 
-Peers::Peers(int threads) {
+void Peers::start(const std::vector<std::string>& command, std::string_view name, std::string_view hint) {
+  std::unique_ptr<PeerProcess> peer = PeerProcess::start(command);
+  summary_ += running_.empty() && summary_.empty() ? "peers: " : ", ";
+  summary_ += peer ? peer->name() : fmt::format("{} not found ({})", name, hint);
+  if (peer) running_.push_back(std::move(peer));
+}
+
+Peers Peers::on_cpu(int threads) {
   // GNU's OpenMP threads spin for milliseconds after each loop, at the cost of whoever comes next. This many rounds are
   // less than a tenth of one, and over when the next turn begins.
   ::setenv("GOMP_SPINCOUNT", "1000", 0);
   ::setenv("OMP_NUM_THREADS", std::to_string(threads).c_str(), 1);
-  const auto start = [&](const std::vector<std::string>& command, std::string_view name, std::string_view hint) {
-    std::unique_ptr<PeerProcess> peer = PeerProcess::start(command);
-    summary_ += summary_.empty() ? "peers: " : ", ";
-    summary_ += peer ? peer->name() : fmt::format("{} not found ({})", name, hint);
-    if (peer) running_.push_back(std::move(peer));
+  Peers peers;
+  peers.summary_.clear();
+  peers.start({(folder() / "onednn_peer").string()}, "oneDNN", "make peers");
+  peers.start({python(), "-W", "ignore", (folder() / "torch_peer.py").string()}, "PyTorch", "make peers");
+  return peers;
+}
+
+Peers Peers::on_cuda() {
+  constexpr std::string_view kHint = "BACKPASS_PEERS_PYTHON names a Python that has PyTorch with CUDA";
+  Peers peers;
+  peers.summary_.clear();
+  peers.start({python(), "-W", "ignore", (folder() / "torch_peer.py").string()}, "PyTorch", kHint);
+  peers.start({python(), "-W", "ignore", (folder() / "torch_peer.py").string(), "compile"}, "torch.compile", kHint);
+  peers.start({python(), "-W", "ignore", (folder() / "cudnn_peer.py").string()}, "cuDNN", kHint);
+  return peers;
+}
+
+// ---- Their answers ---------------------------------------------------------------------------------------
+
+namespace {
+
+// A value that a peer may have computed; types that it could only have moved have no value here.
+std::optional<double> value_at(std::span<const std::byte> bytes, std::size_t i, std::int32_t dtype) {
+  const auto as = [&]<class T>(T value) {
+    std::memcpy(&value, bytes.data() + i * sizeof value, sizeof value);
+    return value;
   };
-  summary_.clear();
-  start({(folder() / "onednn_peer").string()}, "oneDNN", "make peers");
-  start({python(), "-W", "ignore", (folder() / "torch_peer.py").string()}, "PyTorch", "make peers");
+  switch (dtype) {
+    case BP_F64:
+      return as(double{});
+    case BP_F32:
+      return as(float{});
+    case BP_F16:
+      return bp::to_f32(as(bp::f16{}));
+    case BP_BF16:
+      return bp::to_f32(as(bp::bf16{}));
+    default:
+      return std::nullopt;
+  }
+}
+
+// Bit-equal; or, since a peer may sum in another order, sum in the type itself and have weights of its own rounding,
+// off by no more than a few units of the type in the greatest value.
+bool agree(std::span<const std::byte> found, std::span<const std::byte> expected, std::int32_t dtype) {
+  if (std::memcmp(found.data(), expected.data(), found.size()) == 0) return true;
+  constexpr double kUnits = 16;
+  const double unit = dtype == BP_F16 ? 0x1p-10 : dtype == BP_BF16 ? 0x1p-7 : 0x1p-20;
+  double greatest = 0, error = 0;
+  for (std::size_t i = 0; i < found.size() / tools::dtype_size(dtype); ++i) {
+    const std::optional<double> a = value_at(found, i, dtype), b = value_at(expected, i, dtype);
+    if (!a || !(std::fabs(*a) <= std::numeric_limits<double>::max())) return false;
+    greatest = std::max(greatest, std::fabs(*b));
+    error = std::max(error, std::fabs(*a - *b));
+  }
+  return error <= kUnits * unit * greatest;
+}
+
+}  // namespace
+
+std::vector<PeerProcess*> prepared(const Peers& peers, const PeerTask& task, std::vector<PeerResult>& results) {
+  std::vector<PeerProcess*> ready;
+  const Memory& output = task.sets.front().outputs.front();
+  const std::vector<std::byte> expected(output.bytes().begin(), output.bytes().end());
+  for (const auto& peer : peers.running()) {
+    if (!peer->prepare(task)) continue;
+    std::memset(output.data(), 0xa5, expected.size());  // what it does not write is not taken for its result
+    peer->run({.first_set = 0, .untimed = 0, .timed = 1});
+    if (task.device_sets > 0) peer->show();
+    const bool agrees = agree(output.bytes(), expected, task.specs.outputs.front().dtype);
+    results.push_back({.name = peer->name(), .agrees = agrees});
+    ready.push_back(peer.get());
+  }
+  return ready;
 }
 
 }  // namespace bench

@@ -2,7 +2,7 @@
 """PyTorch in the race: peers.h has the protocol.
 
 Outputs are written where they are wanted (`out=`, `grad_input=`), wherever PyTorch can. Where it has several ways to
-compute a thing, each is tried and the fastest one runs.
+compute a thing, each is tried and the fastest one runs. With the argument `compile`, what torch.compile makes of them.
 """
 
 import gc
@@ -41,10 +41,12 @@ def strides_of(shape, layout):
 
 
 class Problem:
-    def __init__(self, words):
+    def __init__(self, words, compiles):
+        self.compiles = compiles  # then functions give new tensors: that is what a compiler takes
         self.values = dict(word.split("=", 1) for word in words)
         self.op = self.values["op"]
         self.sets = int(self.values["sets"])
+        self.on_cuda = self.values.get("device") == "cuda"
         if self.values["dtype"] not in DTYPES:
             raise Absent("no such type")
         self.dtype = DTYPES[self.values["dtype"]]
@@ -53,7 +55,11 @@ class Problem:
         return numbers(self.values[key])
 
     def tensors(self, name):
-        """The tensor of that name in each of the bench's sets of buffers."""
+        """The tensor of that name in each of the bench's sets of buffers, or in as many on the device."""
+        files = self.files(name)
+        return [t.to("cuda", copy=True) for t in files] if self.on_cuda else files
+
+    def files(self, name):
         shape = self.numbers("y_shape" if name in ("y", "dy") else "x_shape")
         strides = strides_of(shape, self.values["layout"])
         result = []
@@ -68,12 +74,19 @@ class Problem:
 
 
 def relu(p):
+    if p.compiles:
+        yield [lambda x=x: torch.relu(x) for x in p.tensors("x")]
+        return
     pairs = list(zip(p.tensors("x"), p.tensors("y")))
     yield [lambda x=x, y=y: torch.clamp_min(x, 0, out=y) for x, y in pairs]
     yield [lambda x=x, y=y: aten.threshold.out(x, 0, 0, out=y) for x, y in pairs]
 
 
 def relu_grad(p):
+    if p.compiles:
+        pairs = zip(p.tensors("x"), p.tensors("dy"))
+        yield [lambda x=x, dy=dy: aten.threshold_backward.default(dy, x, 0) for x, dy in pairs]
+        return
     triples = zip(p.tensors("x"), p.tensors("dy"), p.tensors("dx"))
     backward = aten.threshold_backward.grad_input
     yield [lambda x=x, dy=dy, dx=dx: backward(dy, x, 0, grad_input=dx) for x, dy, dx in triples]
@@ -109,6 +122,9 @@ def pooling_operators(p):
 
 def max_pool(p):
     forward, _, arguments, view = pooling_operators(p)
+    if p.compiles:
+        yield [lambda x=view(x): forward.default(x, *arguments) for x in p.tensors("x")]
+        return
     pairs = [(view(x), view(y)) for x, y in zip(p.tensors("x"), p.tensors("y"))]
     indices = [torch.empty_like(y, dtype=torch.int64) for _, y in pairs]
     yield [lambda x=x, y=y, i=i: forward.out(x, *arguments, out=y, indices=i) for (x, y), i in zip(pairs, indices)]
@@ -118,6 +134,11 @@ def max_pool_grad(p):
     forward, backward, arguments, view = pooling_operators(p)
     triples = [tuple(map(view, t)) for t in zip(p.tensors("x"), p.tensors("dy"), p.tensors("dx"))]
     indices = [forward.default(x, *arguments)[1] for x, _, _ in triples]
+    if p.compiles:
+        yield [
+            lambda x=x, dy=dy, i=i: backward.default(dy, x, *arguments, i) for (x, dy, _), i in zip(triples, indices)
+        ]
+        return
     yield [
         lambda x=x, dy=dy, dx=dx, i=i: backward.grad_input(dy, x, *arguments, i, grad_input=dx)
         for (x, dy, dx), i in zip(triples, indices)
@@ -148,6 +169,10 @@ def resample_operators(p):
 def resample(p):
     names, extra = resample_operators(p)
     size = p.numbers("y_shape")[2:]
+    if p.compiles:
+        forward = getattr(aten, names[0]).default
+        yield [lambda x=x: forward(x, size, *extra) for x in p.tensors("x")]
+        return
     pairs = list(zip(p.tensors("x"), p.tensors("y")))
     for name in names:
         forward = getattr(aten, name).out
@@ -157,6 +182,10 @@ def resample(p):
 def resample_grad(p):
     names, extra = resample_operators(p)
     size, shape = p.numbers("y_shape")[2:], p.numbers("x_shape")
+    if p.compiles:
+        backward = getattr(aten, names[0] + "_backward").default
+        yield [lambda dy=dy: backward(dy, size, shape, *extra) for dy in p.tensors("dy")]
+        return
     pairs = list(zip(p.tensors("dy"), p.tensors("dx")))
     for name in names:
         backward = getattr(aten, name + "_backward").grad_input
@@ -178,6 +207,9 @@ def slice_index(p):
 
 def slice_forward(p):
     index, reversed_axes = slice_index(p)
+    if p.compiles:
+        yield [lambda x=x: torch.flip(x[index], reversed_axes) if reversed_axes else x[index].clone() for x in p.tensors("x")]
+        return
     pairs = [(x[index], y) for x, y in zip(p.tensors("x"), p.tensors("y"))]
     if reversed_axes:
         yield [lambda x=x: torch.flip(x, reversed_axes) for x, _ in pairs]
@@ -188,6 +220,15 @@ def slice_forward(p):
 def slice_grad(p):
     index, reversed_axes = slice_index(p)
     shape = p.numbers("x_shape")
+    if p.compiles:
+
+        def zeros_with(dy):
+            dx = dy.new_zeros(shape)
+            dx[index] = torch.flip(dy, reversed_axes) if reversed_axes else dy
+            return dx
+
+        yield [lambda dy=dy: zeros_with(dy) for dy in p.tensors("dy")]
+        return
     pairs = list(zip(p.tensors("dy"), p.tensors("dx")))
 
     def zero_and_copy(dy, dx):
@@ -228,55 +269,95 @@ def timed(calls, first, count):
     return time.perf_counter_ns() - start, last
 
 
-def fastest(ways):
+def timed_on_cuda(calls, first, count):
+    """The same by the device's clock."""
+    last = None
+    start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+    start.record()
+    for i in range(first, first + count):
+        last = calls[i % len(calls)]()
+    end.record()
+    end.synchronize()
+    return start.elapsed_time(end) * 1e6, last
+
+
+def fastest(ways, clock):
     ways = list(ways)
     if len(ways) == 1:
-        timed(ways[0], 0, 1)  # refuses what it does not have
+        clock(ways[0], 0, 1)  # refuses what it does not have
         return ways[0]
-    times = [min(timed(calls, 0, 1)[0] for _ in range(5)) for calls in ways]
+    times = [min(clock(calls, 0, 1)[0] for _ in range(5)) for calls in ways]
     return ways[times.index(min(times))]
 
 
+def compiled(ways):
+    """A function of each way, compiled once; the calls hand it the tensors that they hold."""
+    for calls in ways:
+        torch.compiler.reset()
+        function = torch.compile(lambda call: call(), dynamic=False)
+        yield [lambda call=call: function(call) for call in calls]
+
+
+SHORT_CALLS = 10  # on a device so many are timed at once: what a launch costs the host is hidden behind the one before it
+
+
 class Task:
-    def __init__(self, words):
-        problem = Problem(words)
-        if problem.op not in OPERATORS:
+    def __init__(self, words, operators, compiles):
+        problem = Problem(words, compiles)
+        if problem.op not in operators:
             raise Absent("no such operator")
-        self.calls = fastest(OPERATORS[problem.op](problem))
-        self.outputs = problem.tensors("y" if "y" in problem.values else "dx")
+        self.on_cuda = problem.on_cuda
+        self.clock = timed_on_cuda if self.on_cuda else timed
+        ways = operators[problem.op](problem)
+        self.calls = fastest(compiled(ways) if compiles else ways, self.clock)
+        self.outputs = problem.files("y" if "y" in problem.values else "dx")
+        self.last = None
 
     def run(self, first, untimed, count):
-        timed(self.calls, first, untimed)
-        nanoseconds, last = timed(self.calls, first + untimed, count)
-        output = self.outputs[(first + untimed + count - 1) % len(self.outputs)]
+        self.clock(self.calls, first, untimed)
+        times = SHORT_CALLS if self.on_cuda and untimed > 0 else 1
+        nanoseconds, self.last = self.clock(self.calls, first + untimed, count * times)
+        if not self.on_cuda:
+            self.show((first + untimed + count - 1) % len(self.outputs))
+        return nanoseconds / times
+
+    def show(self, which=0):
+        """The last output where the bench looks for it."""
+        output = self.outputs[which]
+        last = self.last[0] if isinstance(self.last, (tuple, list)) else self.last
         if isinstance(last, torch.Tensor) and last.data_ptr() != output.data_ptr():
-            output.copy_(last)  # a way that cannot be told where to write
-        return nanoseconds
+            output.copy_(last)  # from the device, or from a way that cannot be told where to write
 
 
-def answer(line, state):
+def answer(line, state, operators, compiles):
     verb, *words = line.split()
     if verb == "prepare":
         try:
-            state["task"] = Task(words)
+            state["task"] = Task(words, operators, compiles)
         except (Absent, RuntimeError, NotImplementedError) as error:
             return "absent " + " ".join(str(error).split())
         return "ready"
     if verb == "run":
         return str(state["task"].run(*map(int, words)))
+    if verb == "show":
+        state["task"].show()
+        return "shown"
     state.clear()
     gc.collect()
     return "released"
 
 
-def main():
+def serve(name, operators, compiles=False):
     gc.disable()
     torch.set_num_threads(int(os.environ.get("OMP_NUM_THREADS", "1")))
-    print("PyTorch", torch.__version__.split("+")[0], flush=True)
+    print(name, flush=True)
     state = {}
-    with torch.inference_mode():
+    with torch.no_grad() if compiles else torch.inference_mode():
         for line in sys.stdin:
-            print(answer(line, state), flush=True)
+            print(answer(line, state, operators, compiles), flush=True)
 
 
-main()
+if __name__ == "__main__":
+    is_compiler = "compile" in sys.argv[1:]
+    version = torch.__version__.split("+")[0]
+    serve(f"{'torch.compile' if is_compiler else 'PyTorch'} {version}", OPERATORS, is_compiler)
