@@ -75,6 +75,19 @@ Racer on_device(const tools::DeviceStream& stream, std::size_t sets, std::functi
   });
 }
 
+// The same calls out of a graph.
+Racer in_graph(const tools::DeviceStream& stream, std::size_t sets, const std::function<void(std::size_t)>& call) {
+  auto graph = std::make_shared<tools::DeviceGraph>(stream, [&] {
+    for (std::size_t i = 0; i < kShortCalls; ++i) call(i % sets);
+  });
+  return Racer([&stream, graph](const Turn& turn) {
+    for (int i = 0; i < turn.untimed; ++i) graph->launch(stream);
+    return stream.time([&] {
+      for (int i = 0; i < turn.timed; ++i) graph->launch(stream);
+    }) / kShortCalls;
+  });
+}
+
 }  // namespace
 
 DeviceLimits device_limits() {
@@ -104,16 +117,18 @@ Result measure_on_device(const tools::Problem& problem, std::int32_t dtype, cons
   const std::size_t past_cache = 2 * limits.facts.cache / std::max<std::uint64_t>(result.bytes, 1) + 1;
   while (sets.size() < std::min(past_cache, kMostSets)) sets.emplace_back(host.sets().front(), specs);
   const tools::DeviceStream stream;
-  std::vector<Racer> racers{
-      on_device(stream, sets.size(), [&](std::size_t set) { op.run(sets[set].in, sets[set].out, stream.handle()); })};
+  const auto call = [&](std::size_t set) { op.run(sets[set].in, sets[set].out, stream.handle()); };
+  std::vector<Racer> racers{on_device(stream, sets.size(), call)};
+  if (settings.graphs) {
+    racers.push_back(in_graph(stream, sets.size(), call));
+    result.peers.push_back({.name = "graph", .agrees = true});
+  }
   const PeerTask task{problem, specs, host.sets(), host.forward_x(), sets.size()};
   const std::vector<PeerProcess*> ready = prepared(peers, task, result.peers);
   for (PeerProcess* peer : ready) racers.emplace_back([peer](const Turn& turn) { return peer->run(turn); });
   race(racers, sets.size(), settings.seconds, settings.least_repetitions);
-  for (std::size_t i = 0; i < ready.size(); ++i) {
-    result.peers[i].median_ns = racers[1 + i].median();
-    ready[i]->release();
-  }
+  for (std::size_t i = 0; i < result.peers.size(); ++i) result.peers[i].median_ns = racers[1 + i].median();
+  for (PeerProcess* peer : ready) peer->release();
   const std::uint64_t moved = moved_bytes(problem, specs, sets.front(), result.bytes);
   result.cold = {.median_ns = racers.front().median(),
                  .spread = racers.front().spread(),

@@ -46,6 +46,7 @@ struct Settings {
   tools::CreateOptions create;
   double seconds = 0.5;  // at least so long for each measurement
   int least_repetitions = 5;
+  bool graphs = false;  // on a CUDA device: the calls out of a graph, too, as if they were a peer
 
   [[nodiscard]] int threads() const;  // that an implementation may use
 };

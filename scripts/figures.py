@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""figures.py [--check]: writes the tables of docs/performance.md between "<!-- figures -->" and "<!-- end -->" anew,
-from the run recorded under bench/results, or only tells whether they are up to date."""
+"""figures.py [--check]: writes the tables of docs/performance.md between "<!-- figures -->" (or "<!-- cuda figures -->")
+and "<!-- end -->" anew, from the runs recorded under bench/results, or only tells whether they are up to date."""
 import glob
 import json
 import re
@@ -39,29 +39,64 @@ def table(records):
             found = [row[threads, dtype]["fraction"] for threads in records if (threads, dtype) in row]
             fractions.append(" / ".join(f"{f:.2f}" for f in found))
         result = row.get((most, "f32"))
-        peers = [p for p in result["peers"] if p.get("median_ns") and p["agrees"]] if result else []
-        best = min(peers, key=lambda p: p["median_ns"]) if peers else None
-        times = f"{best['median_ns'] / result['median_ns']:.1f} ({best['name'].split()[0]})" if best else ""
+        times = best_peer(result) if result else ""
         yield f"| {problem} | {layout} | {row['sense']} | " + " | ".join(fractions) + f" | {times} |"
 
 
-def main():
+def best_peer(result):
+    peers = [p for p in result["peers"] if p.get("median_ns") and p["agrees"]]
+    if not peers:
+        return ""
+    best = min(peers, key=lambda p: p["median_ns"])
+    return f"{best['median_ns'] / result['median_ns']:.1f} ({best['name'].split()[0]})"
+
+
+def cuda_figures():
+    """Of the records of a CUDA device, which may be of several runs, one for some types each."""
+    paths = sorted(glob.glob("bench/results/cuda-*.json"))
+    rows, sources = {}, []
+    for path in paths:
+        record = json.load(open(path))
+        machine = record["machine"]
+        sources.append(f"{path} (commit {record['commit']}, {machine['device']}, {machine['driver']})")
+        for result in record["results"]:
+            if not result["verified"]:
+                sys.exit(f"{path}: {result['problem']}: not verified")
+            rows.setdefault((result["problem"], result["layout"] or ""), {})[result["dtype"]] = result
+    types = [t for t in TYPES if any(t in row for row in rows.values())]
+    yield "Fractions of the bandwidth of a copy within the device's memory, from " + " and ".join(sources) + "."
+    yield ""
+    yield "| workload | layout | kernel | " + " | ".join(f"{t} of copy | {t} x best peer" for t in types) + " |"
+    yield "| --- " * (3 + 2 * len(types)) + "|"
+    for (problem, layout), row in rows.items():
+        cells = [problem, layout, next(iter(row.values()))["implementation"]]
+        for t in types:
+            cells += [f"{row[t]['fraction']:.2f}", best_peer(row[t])] if t in row else ["", ""]
+        yield "| " + " | ".join(cells) + " |"
+
+
+def cpu_figures():
     records, paths = recorded_run()
     first = next(iter(records.values()))
     machine = first["machine"]
-    lines = [
+    yield (
         f"Fractions of the floor with {' / '.join(str(t) for t in records)} threads, from {' and '.join(paths)}: "
         f"{machine['cpu']}, {machine['cores']} cores, last-level cache {machine['last_level_cache'] >> 20} MiB, "
-        f"{machine['compiler']}, commit {first['commit']}.",
-        "",
-        *table(records),
-    ]
-    page = open(PAGE, encoding="utf-8").read()
-    new = re.sub(r"(<!-- figures -->\n).*?(<!-- end -->)", lambda m: m[1] + "\n".join(lines) + "\n" + m[2], page, flags=re.S)
+        f"{machine['compiler']}, commit {first['commit']}."
+    )
+    yield ""
+    yield from table(records)
+
+
+def main():
+    page = new = open(PAGE, encoding="utf-8").read()
+    for name, lines in (("figures", cpu_figures()), ("cuda figures", cuda_figures())):
+        text = "\n".join(lines)
+        new = re.sub(f"(<!-- {name} -->\n).*?(<!-- end -->)", lambda m: m[1] + text + "\n" + m[2], new, flags=re.S)
     if new == page:
         return
     if "--check" in sys.argv:
-        sys.exit(f"{PAGE}: the figures are not those of the recorded run (make docs)")
+        sys.exit(f"{PAGE}: the figures are not those of the recorded runs (make docs)")
     open(PAGE, "w", encoding="utf-8").write(new)
     print(f"{PAGE}: rewritten")
 

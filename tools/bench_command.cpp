@@ -127,6 +127,7 @@ class Bench {
       : peers_(peers), device_(device) {
     settings_.create = a.device.create_options();
     settings_.seconds = a.seconds;
+    settings_.graphs = device && a.table() == Table::calls;
     settings_.dtypes.clear();
     for (const std::string& name : split_list(a.dtypes.value_or("f32")))
       settings_.dtypes.push_back(parse_dtype("--dtype", name));
@@ -238,8 +239,8 @@ void require_sensible(const BenchArguments& a) {
         "--sizes, --calls, --planes, --strides, --limits: have their own problems, expected one of them and no name, "
         "--group, --dtype or --layout beside it");
   }
-  if (a.device.device == BP_DEVICE_CUDA && table != Table::workloads)
-    throw UsageError("--sizes, --calls, --planes, --strides, --limits: are for the CPU, expected --device cpu");
+  if (a.device.device == BP_DEVICE_CUDA && table != Table::workloads && table != Table::calls)
+    throw UsageError("--sizes, --planes, --strides, --limits: are for the CPU, expected --device cpu");
   if (a.group && !a.words.empty() && !(a.words.size() == 1 && operator_kind(a.words.front())))
     throw UsageError("--group: chooses where no names do, expected one of the two");
   if (a.layout && *a.layout != "nchw" && *a.layout != "nhwc" && *a.layout != "both")
@@ -253,6 +254,13 @@ void require_sensible(const BenchArguments& a) {
   if (table == Table::limits && !(a.json.empty() && a.plot.empty()))
     throw UsageError("--limits: has no rows to write, expected no --json and no --plot beside it");
   if (!a.json.empty() && a.json == a.plot) throw UsageError(fmt::format("{}: is named for two outputs", a.json));
+}
+
+// The library says best why a device cannot be used.
+void require_device(const CreateOptions& options) {
+  const Problem least = parse_problem("relu --x-shape 1");
+  const CreateResult created = try_create(least, tensors(least, BP_F32), options);
+  if (!created.op) throw UsageError(created.error);
 }
 
 void print_machine(const bench::Run& run, const bench::Peers& peers) {
@@ -276,11 +284,14 @@ int run_bench(const BenchArguments& a) {
   std::vector<Problem> problems;
   if (table == Table::workloads) problems = in_layouts(selected(a), a.layout.value_or("both"));
   const bool on_device = a.device.device == BP_DEVICE_CUDA;
-  if (on_device && bp_device_count(BP_DEVICE_CUDA) == 0) throw UsageError("device: no CUDA device can be used");
+  if (on_device) require_device(a.device.create_options());
   const bool with_peers = !a.no_peers && (table == Table::workloads || table == Table::calls);
   const int threads = bench::Settings{.create = a.device.create_options()}.threads();
   bench::Peers peers;
-  if (with_peers) peers = on_device ? bench::Peers::on_cuda() : bench::Peers::on_cpu(threads);
+  if (with_peers) {
+    const auto start = table == Table::calls ? bench::Peers::in_graphs : bench::Peers::on_cuda;
+    peers = on_device ? start() : bench::Peers::on_cpu(threads);
+  }
   std::optional<bench::DeviceLimits> device;
   if (on_device) device = bench::device_limits();
   Bench bench(a, peers, device);
@@ -303,7 +314,8 @@ int run_bench(const BenchArguments& a) {
       break;
     }
     case Table::calls:
-      fmt::print("{}", bench::calls_table(run_sizes({kKiB, 32 * kKiB}, bench)));
+      fmt::print("{}", bench::calls_table(run_sizes(
+                           on_device ? std::vector{kKiB, 64 * kKiB, kMiB} : std::vector{kKiB, 32 * kKiB}, bench)));
       break;
     case Table::planes:
       run_planes(a.largest.value_or(128 * kMiB), bench);
@@ -343,7 +355,9 @@ void add_bench(CLI::App& app, Command& chosen) {
         name, [a, table] { a->tables.push_back(table); }, "instead: " + help);
   };
   add_table("--sizes", Table::sizes, "the time for each KiB, from 1 KiB to 1 GiB, of every operator");
-  add_table("--calls", Table::calls, "the time of one call at 1 KiB and 32 KiB, beside the peers'");
+  add_table(
+      "--calls", Table::calls,
+      "the time of one call at 1 KiB and 32 KiB (on CUDA 1 KiB, 64 KiB and 1 MiB, in a graph, too), beside the peers'");
   add_table("--planes", Table::planes, "one large plane, with one thread and with all");
   add_table("--strides", Table::strides, "tensors in other strides, beside packed copies of them");
   add_table("--limits", Table::limits, "what arithmetic alone costs one thread, beside the floor");

@@ -53,6 +53,21 @@ class DeviceStream {
   void* handle_ = nullptr;
 };
 
+// What a stream was given, to be launched again as one.
+class DeviceGraph {
+ public:
+  // Of what `launches` puts on the stream, which does not run now.
+  DeviceGraph(const DeviceStream& stream, const std::function<void()>& launches);
+  ~DeviceGraph();
+  DeviceGraph(const DeviceGraph&) = delete;
+  DeviceGraph& operator=(const DeviceGraph&) = delete;
+
+  void launch(const DeviceStream& stream) const;
+
+ private:
+  void* handle_ = nullptr;
+};
+
 struct DeviceFacts {
   std::string name, driver;
   std::size_t memory = 0, cache = 0;  // bytes; the cache is the last one

@@ -90,6 +90,28 @@ void DeviceStream::copy(const DeviceMemory& to, const DeviceMemory& from) const 
   require("copy", cudaMemcpyAsync(to.data(), from.data(), from.size(), cudaMemcpyDeviceToDevice, stream_of(handle_)));
 }
 
+// ---- Graphs --------------------------------------------------------------------------------------------
+
+DeviceGraph::DeviceGraph(const DeviceStream& stream, const std::function<void()>& launches) {
+  cudaGraph_t graph = nullptr;
+  cudaGraphExec_t executable = nullptr;
+  require("capture", cudaStreamBeginCapture(stream_of(stream.handle()), cudaStreamCaptureModeThreadLocal));
+  launches();
+  require("capture", cudaStreamEndCapture(stream_of(stream.handle()), &graph));
+  const cudaError_t status = cudaGraphInstantiate(&executable, graph, 0);
+  (void)cudaGraphDestroy(graph);
+  require("graph", status);
+  handle_ = executable;
+}
+
+DeviceGraph::~DeviceGraph() { (void)cudaGraphExecDestroy(static_cast<cudaGraphExec_t>(handle_)); }
+
+void DeviceGraph::launch(const DeviceStream& stream) const {
+  require("graph", cudaGraphLaunch(static_cast<cudaGraphExec_t>(handle_), stream_of(stream.handle())));
+}
+
+// ---- Facts ---------------------------------------------------------------------------------------------
+
 DeviceFacts device_facts() {
   cudaDeviceProp properties{};
   int driver = 0;

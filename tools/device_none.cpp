@@ -24,6 +24,10 @@ void DeviceStream::wait() const { refuse(); }
 double DeviceStream::time(const std::function<void()>&) const { refuse(); }
 void DeviceStream::copy(const DeviceMemory&, const DeviceMemory&) const { refuse(); }
 
+DeviceGraph::DeviceGraph(const DeviceStream&, const std::function<void()>&) { refuse(); }
+DeviceGraph::~DeviceGraph() = default;
+void DeviceGraph::launch(const DeviceStream&) const { refuse(); }
+
 DeviceFacts device_facts() { refuse(); }
 
 }  // namespace tools

@@ -186,13 +186,23 @@ Peers Peers::on_cpu(int threads) {
   return peers;
 }
 
+constexpr std::string_view kCudaHint = "BACKPASS_PEERS_PYTHON names a Python that has PyTorch with CUDA";
+
 Peers Peers::on_cuda() {
-  constexpr std::string_view kHint = "BACKPASS_PEERS_PYTHON names a Python that has PyTorch with CUDA";
   Peers peers;
   peers.summary_.clear();
-  peers.start({python(), "-W", "ignore", (folder() / "torch_peer.py").string()}, "PyTorch", kHint);
-  peers.start({python(), "-W", "ignore", (folder() / "torch_peer.py").string(), "compile"}, "torch.compile", kHint);
-  peers.start({python(), "-W", "ignore", (folder() / "cudnn_peer.py").string()}, "cuDNN", kHint);
+  peers.start({python(), "-W", "ignore", (folder() / "torch_peer.py").string()}, "PyTorch", kCudaHint);
+  peers.start({python(), "-W", "ignore", (folder() / "torch_peer.py").string(), "compile"}, "torch.compile", kCudaHint);
+  peers.start({python(), "-W", "ignore", (folder() / "cudnn_peer.py").string()}, "cuDNN", kCudaHint);
+  return peers;
+}
+
+Peers Peers::in_graphs() {
+  Peers peers;
+  peers.summary_.clear();
+  peers.start({python(), "-W", "ignore", (folder() / "torch_peer.py").string()}, "PyTorch", kCudaHint);
+  peers.start({python(), "-W", "ignore", (folder() / "torch_peer.py").string(), "graph"}, "graphs of PyTorch",
+              kCudaHint);
   return peers;
 }
 

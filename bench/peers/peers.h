@@ -73,6 +73,7 @@ class Peers {
   Peers() = default;  // none
   static Peers on_cpu(int threads);
   static Peers on_cuda();
+  static Peers in_graphs();  // PyTorch alone: its calls one by one, and out of a graph
 
   [[nodiscard]] const std::vector<std::unique_ptr<PeerProcess>>& running() const { return running_; }
   [[nodiscard]] const std::string& summary() const { return summary_; }  // one line

@@ -2,7 +2,8 @@
 """PyTorch in the race: peers.h has the protocol.
 
 Outputs are written where they are wanted (`out=`, `grad_input=`), wherever PyTorch can. Where it has several ways to
-compute a thing, each is tried and the fastest one runs. With the argument `compile`, what torch.compile makes of them.
+compute a thing, each is tried and the fastest one runs. With the argument `compile`, what torch.compile makes of them; with
+`graph`, on a CUDA device, the calls out of a graph.
 """
 
 import gc
@@ -301,25 +302,44 @@ def compiled(ways):
 SHORT_CALLS = 10  # on a device so many are timed at once: what a launch costs the host is hidden behind the one before it
 
 
+def in_graph(calls):
+    """One call that launches SHORT_CALLS of them out of a graph."""
+    for call in calls[:SHORT_CALLS]:
+        call()  # whatever is only done once
+    torch.cuda.synchronize()
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        last = [calls[i % len(calls)]() for i in range(SHORT_CALLS)][-1]
+
+    def replay():
+        graph.replay()
+        return last
+
+    return [replay]
+
+
 class Task:
-    def __init__(self, words, operators, compiles):
-        problem = Problem(words, compiles)
+    def __init__(self, words, operators, mode):
+        problem = Problem(words, mode == "compile")
         if problem.op not in operators:
             raise Absent("no such operator")
         self.on_cuda = problem.on_cuda
         self.clock = timed_on_cuda if self.on_cuda else timed
         ways = operators[problem.op](problem)
-        self.calls = fastest(compiled(ways) if compiles else ways, self.clock)
+        self.calls = fastest(compiled(ways) if mode == "compile" else ways, self.clock)
+        self.calls_in_one = SHORT_CALLS if mode == "graph" else 1
+        if mode == "graph":
+            self.calls = in_graph(self.calls)
         self.outputs = problem.files("y" if "y" in problem.values else "dx")
         self.last = None
 
     def run(self, first, untimed, count):
         self.clock(self.calls, first, untimed)
-        times = SHORT_CALLS if self.on_cuda and untimed > 0 else 1
+        times = SHORT_CALLS if self.on_cuda and untimed > 0 and self.calls_in_one == 1 else 1
         nanoseconds, self.last = self.clock(self.calls, first + untimed, count * times)
         if not self.on_cuda:
             self.show((first + untimed + count - 1) % len(self.outputs))
-        return nanoseconds / times
+        return nanoseconds / times / self.calls_in_one
 
     def show(self, which=0):
         """The last output where the bench looks for it."""
@@ -329,11 +349,11 @@ class Task:
             output.copy_(last)  # from the device, or from a way that cannot be told where to write
 
 
-def answer(line, state, operators, compiles):
+def answer(line, state, operators, mode):
     verb, *words = line.split()
     if verb == "prepare":
         try:
-            state["task"] = Task(words, operators, compiles)
+            state["task"] = Task(words, operators, mode)
         except (Absent, RuntimeError, NotImplementedError) as error:
             return "absent " + " ".join(str(error).split())
         return "ready"
@@ -347,17 +367,17 @@ def answer(line, state, operators, compiles):
     return "released"
 
 
-def serve(name, operators, compiles=False):
+def serve(name, operators, mode=""):
     gc.disable()
     torch.set_num_threads(int(os.environ.get("OMP_NUM_THREADS", "1")))
     print(name, flush=True)
     state = {}
-    with torch.no_grad() if compiles else torch.inference_mode():
+    with torch.no_grad() if mode == "compile" else torch.inference_mode():
         for line in sys.stdin:
-            print(answer(line, state, operators, compiles), flush=True)
+            print(answer(line, state, operators, mode), flush=True)
 
 
 if __name__ == "__main__":
-    is_compiler = "compile" in sys.argv[1:]
-    version = torch.__version__.split("+")[0]
-    serve(f"{'torch.compile' if is_compiler else 'PyTorch'} {version}", OPERATORS, is_compiler)
+    chosen = sys.argv[1] if len(sys.argv) > 1 else ""
+    name = {"": "PyTorch", "compile": "torch.compile", "graph": "PyTorch-graph"}[chosen]
+    serve(f"{name} {torch.__version__.split('+')[0]}", OPERATORS, chosen)

@@ -71,6 +71,10 @@ struct PoolGrid {
 
 inline std::uint32_t divide_up(std::int64_t a, std::int64_t b) { return static_cast<std::uint32_t>((a + b - 1) / b); }
 
+// A small problem is over sooner in short strips, on all multiprocessors of a device.
+inline constexpr int kLeastStrip = 2;
+inline constexpr std::uint64_t kFewBlocks = 256;
+
 // `halo`: the threads of a tile also look after windows of its neighbours. `planes_depth` is the depth that is walked.
 template <class Tile>
 PoolGrid cut_pool(PoolCut& cut, bool halo, int planes_depth, int threads, int strip) {
@@ -95,10 +99,12 @@ PoolGrid cut_pool(PoolCut& cut, bool halo, int planes_depth, int threads, int st
   cut.units = std::max<std::uint32_t>(threads / (cut.vectors * cut.groups), 1);
 
   const int steps = std::max(ceil_div(cut.height + cut.row_padding, Window::kStride), cut.out_height);
-  cut.strips = std::max((steps + strip / 2) / strip, 1);
+  const std::uint64_t blocks = std::uint64_t{divide_up(cut.planes, cut.units)} * cut.tiles;
+  const auto strips_of = [&] { return static_cast<std::uint32_t>(std::max((steps + strip / 2) / strip, 1)); };
+  while (strip > kLeastStrip && blocks * strips_of() < kFewBlocks) strip /= 2;
+  cut.strips = strips_of();
   cut.strip = static_cast<int>(divide_up(steps, cut.strips));
-  return {std::uint64_t{divide_up(cut.planes, cut.units)} * cut.tiles * cut.strips,
-          cut.units * cut.groups * cut.vectors};
+  return {blocks * cut.strips, cut.units * cut.groups * cut.vectors};
 }
 
 // Where a thread stands.

@@ -22,9 +22,8 @@ struct TileOf {
   static constexpr TiledWindow kWindow = kTiledWindows[kPlace];
   static constexpr int kColumns = tile_columns(kWindow, sizeof(T), kSearchesOnly);
   static constexpr int kWindows = tile_windows(kWindow, sizeof(T), kSearchesOnly);
-  // Channels in the half types have registers to spare for a second column.
-  static constexpr int kBeside =
-      kWindow.stride == 1 && kWindow.size == 3 && sizeof(T) == 2 && kWindow.dilation == 1 ? 2 : kWindow.stride;
+  // Neighbouring columns share windows; half types leave registers for two of them.
+  static constexpr int kBeside = kWindow.stride == 1 && kWindow.size == 3 && sizeof(T) == 2 ? 2 : kWindow.stride;
   using Of = WindowAt<kPlace>;
   using type = std::conditional_t<
       kTile == PoolTile::columns, Tile<Of, kColumns, 1, kWindows, kColumns>,

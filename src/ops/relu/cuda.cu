@@ -11,18 +11,16 @@ namespace bp::cuda {
 
 namespace {
 
-// Of x, and of dy where there is one. So many vectors of each in flight were the fastest.
+// Of x, and of dy where there is one.
 template <class T>
 struct ReluOf {
   static constexpr bool kReadsDy = false;
-  static constexpr int kVectors = 1;
   __device__ T operator()(T x, T /*dy*/) const { return relu_of(x); }
 };
 
 template <class T>
 struct ReluGradOf {
   static constexpr bool kReadsDy = true;
-  static constexpr int kVectors = 4;
   bool nan_passes;
   __device__ T operator()(T x, T dy) const { return relu_grad_of(x, dy, nan_passes); }
 };
@@ -49,43 +47,33 @@ cudaError_t launch_strided(cudaStream_t stream, const Strided<kViews>& views, F 
                 static_cast<const T*>(x), static_cast<const T*>(dy));
 }
 
-// ---- In one piece: one thread for some vectors ---------------------------------------------------------
+// ---- In one piece: one thread for a vector --------------------------------------------------------------
 
 // The streaming hints say that nothing is used twice. An output may be an input: each element is read by the thread
-// that writes it, before.
+// that writes it, before. (Several vectors for each thread were no faster.)
 template <class T, class F>
 __global__ void __launch_bounds__(kThreads) map_packed(std::int64_t count, F f, T* out, const T* x, const T* dy) {
-  using Elements = std::array<T, kVectorBytes / sizeof(T)>;
   constexpr std::int64_t kElements = kVectorBytes / sizeof(T);
+  using Elements = std::array<T, kElements>;
   const std::int64_t vectors = count / kElements;
-  const std::int64_t first = std::int64_t{blockIdx.x} * (kThreads * F::kVectors) + threadIdx.x;
-  uint4 values[F::kVectors], dy_values[F::kVectors] = {};
+  each_item((count + kElements - 1) / kElements, [&](std::int64_t i) {
+    if (i < vectors) {
+      auto result = std::bit_cast<Elements>(__ldcs(reinterpret_cast<const uint4*>(x) + i));
+      Elements dy_of{};
+      if constexpr (F::kReadsDy) dy_of = std::bit_cast<Elements>(__ldcs(reinterpret_cast<const uint4*>(dy) + i));
 #pragma unroll
-  for (int i = 0; i < F::kVectors; ++i) {
-    const std::int64_t at = first + i * kThreads;
-    if (at >= vectors) continue;
-    values[i] = __ldcs(reinterpret_cast<const uint4*>(x) + at);
-    if constexpr (F::kReadsDy) dy_values[i] = __ldcs(reinterpret_cast<const uint4*>(dy) + at);
-  }
-#pragma unroll
-  for (int i = 0; i < F::kVectors; ++i) {
-    const std::int64_t at = first + i * kThreads;
-    if (at >= vectors) continue;
-    auto result = std::bit_cast<Elements>(values[i]);
-    const auto dy_of = std::bit_cast<Elements>(dy_values[i]);
-#pragma unroll
-    for (int k = 0; k < kElements; ++k) result[k] = f(result[k], dy_of[k]);
-    __stcs(reinterpret_cast<uint4*>(out) + at, std::bit_cast<uint4>(result));
-  }
-  // Less than a vector is left over.
-  const std::int64_t last = vectors * kElements + first;
-  if (first < kElements && last < count) out[last] = f(x[last], F::kReadsDy ? dy[last] : T{});
+      for (int k = 0; k < kElements; ++k) result[k] = f(result[k], dy_of[k]);
+      __stcs(reinterpret_cast<uint4*>(out) + i, std::bit_cast<uint4>(result));
+    } else {  // less than a vector is left over
+      for (std::int64_t k = i * kElements; k < count; ++k) out[k] = f(x[k], F::kReadsDy ? dy[k] : T{});
+    }
+  });
 }
 
 template <class T, class F>
 cudaError_t launch_packed(cudaStream_t stream, std::int64_t count, F f, void* out, const void* x, const void* dy) {
-  constexpr std::int64_t kEach = F::kVectors * kVectorBytes / sizeof(T);
-  return launch(stream, (count + kEach - 1) / kEach, map_packed<T, F>, count, f, static_cast<T*>(out),
+  constexpr std::int64_t kElements = kVectorBytes / sizeof(T);
+  return launch(stream, (count + kElements - 1) / kElements, map_packed<T, F>, count, f, static_cast<T*>(out),
                 static_cast<const T*>(x), static_cast<const T*>(dy));
 }
 

@@ -345,14 +345,16 @@ bool cut_doubled(const DoubledKind& kind, DoubledProblem& p) {
   p.groups = divide_up(p.columns, doubled_columns(kind));
   p.vectors = kind.planar ? 1 : p.channels / kDoubledChannels;
   p.depth_groups = kind.volume ? divide_up(p.depth, doubled_depths(kind)) : 1;
-  // Long strips read few rows twice, short ones are many threads.
-  constexpr int kStrip = 16;
-  p.strips = divide_up(p.rows, kStrip);
-  p.strip = static_cast<std::int32_t>(divide_up(p.rows, p.strips));
   const std::uint64_t planes = std::uint64_t{p.batch} * (kind.planar ? p.channels : p.vectors) * p.depth_groups;
+  constexpr std::uint64_t kMost = 0x7fffffff, kFewThreads = 1 << 15;
+  if (planes > kMost) return false;
+  // Long strips read few rows twice; where a problem is small, short ones are more threads.
+  int strip = 16;
+  while (strip > 2 && planes * p.groups * divide_up(p.rows, strip) < kFewThreads) strip /= 2;
+  p.strips = divide_up(p.rows, strip);
+  p.strip = static_cast<std::int32_t>(divide_up(p.rows, p.strips));
   const std::uint64_t each = std::uint64_t{p.groups} * p.strips;
-  constexpr std::uint64_t kMost = 0x7fffffff;
-  if (planes > kMost || each > kMost || planes * each > kMost) return false;
+  if (each > kMost || planes * each > kMost) return false;
   p.threads = static_cast<std::uint32_t>(planes * each);
   return true;
 }
