@@ -111,4 +111,5 @@ slice-grad --dy dy.npy --x-shape 2,3,40,40 --strides 1,1,-2,2
 LINES
   done
   echo "$same comparisons, all the same"
-} 2>&1 | tee "$record"
+} 2>&1 | tee "$record.new"
+mv "$record.new" "$record"  # whole, or the last one stays

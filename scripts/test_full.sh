@@ -46,4 +46,5 @@ trap 'rm -rf "$files"' EXIT
     echo "$test"
     build/tsan/tests/$test | grep -E '^\[ +(PASSED|FAILED|SKIPPED)'
   done
-} 2>&1 | tee "$record"
+} 2>&1 | tee "$record.new"
+mv "$record.new" "$record"  # whole, or the last one stays

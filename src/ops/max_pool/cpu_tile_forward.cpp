@@ -14,7 +14,7 @@ namespace bp::cpu::HWY_NAMESPACE {
 
 template <class T, int kWindow, int kStride>
 class ForwardTiles {
-  using Search = TileSearch<T, kWindow, kStride>;
+  using Search = TileSearch<T, kWindow, kStride, true>;
   using Found = typename Search::Found;
 
  public:
@@ -26,7 +26,7 @@ class ForwardTiles {
       const std::int64_t block = t.rows_in_block * t.g.axes[2].output * t.unit + kSlack;
       ScratchLayout scratch;
       taps = scratch.reserve(block, 1);
-      values = scratch.reserve(block, sizeof(float));
+      values = scratch.reserve(block, sizeof(T));
       search = {t, scratch};
       bytes = scratch.bytes();
     }
@@ -34,12 +34,11 @@ class ForwardTiles {
 
   ForwardTiles(const PoolPart<PoolForwardTiles>& part, const Layout& layout)
       : t_(*part.setup),
-        x_data_(part.bindings->input<T>(0)),
         y_data_(part.bindings->output<T>(0)),
         stored_(part.bindings->outputs[1]),
-        search_(t_, t_.x, x_data_, layout.search, part.scratch),
+        search_(t_, t_.x, part.bindings->input<T>(0), layout.search, part.scratch),
         taps_(reinterpret_cast<std::uint8_t*>(part.scratch + layout.taps)),
-        values_(reinterpret_cast<float*>(part.scratch + layout.values)) {}
+        values_(reinterpret_cast<T*>(part.scratch + layout.values)) {}
 
   void run(std::int64_t first, std::int64_t last) {
     for (std::int64_t i = first; i < last; ++i) {
@@ -52,17 +51,15 @@ class ForwardTiles {
       }
       const std::int64_t row = item.row_block * t_.rows_in_block;
       const std::int64_t end = std::min(row + t_.rows_in_block, t_.rows);
-      bool has_nan = false;
       for (std::int64_t o = row; o < end; o += search_.rows_at_once()) {
-        has_nan |= search_.find(o, std::min(search_.rows_at_once(), end - o), [&](std::int64_t r) {
+        search_.find(o, std::min(search_.rows_at_once(), end - o), [&](std::int64_t r) {
           return Found{taps_ + (o + r - row) * length(), values_ + (o + r - row) * length()};
         });
       }
       each_run(t_.y, row, end, [&](std::int64_t at, std::int64_t n, std::int64_t from, bool streams) {
-        export_packed(values_ + from, y_data_ + at, n, streams);
+        export_packed(reinterpret_cast<const Stored<T>*>(values_ + from), reinterpret_cast<Stored<T>*>(y_data_ + at), n,
+                      streams);
       });
-      // The bits of a NaN survive no conversion.
-      if (has_nan && !std::is_same_v<T, float>) copy_bits(row, end);
       if (t_.stored.kind != WinnersKind::none) export_winners(row, end);
     }
   }
@@ -80,27 +77,19 @@ class ForwardTiles {
     for (std::int64_t o = row; o < end; ++o) f(at + (o - row) * s[3], length(), (o - row) * length(), streams);
   }
 
-  // Calls f(window, tap, i) for every window of the block, the i-th in scratch memory.
+  // Calls f(window, tap) for every window of the block.
   template <class F>
   void each_window(std::int64_t row, std::int64_t end, F&& f) const {
     std::int64_t i = 0;
     for (std::int64_t o = row; o < end; ++o) {
       for (std::int64_t w = 0; w < t_.g.axes[2].output; ++w) {
-        for (std::int64_t c = 0; c < t_.unit; ++c, ++i) f(WindowIndex{n_, c_ + c, {od_, o, w}}, taps_[i], i);
+        for (std::int64_t c = 0; c < t_.unit; ++c, ++i) f(WindowIndex{n_, c_ + c, {od_, o, w}}, taps_[i]);
       }
     }
   }
 
   static std::int64_t offset(const Dims& s, const WindowIndex& w) {
     return w.n * s[0] + w.c * s[1] + w.o[0] * s[2] + w.o[1] * s[3] + w.o[2] * s[4];
-  }
-
-  void copy_bits(std::int64_t row, std::int64_t end) const {
-    each_window(row, end, [&](const WindowIndex& w, std::uint8_t tap, std::int64_t i) {
-      if (values_[i] == values_[i]) return;
-      const Spatial p = t_.g.position(w.o, t_.taps.taps[tap]);
-      y_data_[offset(t_.y.view.strides, w)] = x_data_[offset(t_.x.view.strides, {w.n, w.c, p})];
-    });
   }
 
   void export_winners(std::int64_t row, std::int64_t end) const {
@@ -115,19 +104,18 @@ class ForwardTiles {
           });
         }
       }
-      each_window(row, end, [&](const WindowIndex& w, std::uint8_t tap, std::int64_t) {
+      each_window(row, end, [&](const WindowIndex& w, std::uint8_t tap) {
         data[offset(s, w)] = encode<Index>(t_.g, t_.stored.kind, w, t_.taps.taps[tap]);
       });
     });
   }
 
   const PoolForwardTiles& t_;
-  const T* x_data_;
   T* y_data_;
   void* stored_;
   Search search_;
   std::uint8_t* taps_;
-  float* values_;
+  T* values_;
   std::int64_t n_ = 0, c_ = 0, od_ = 0;
 };
 

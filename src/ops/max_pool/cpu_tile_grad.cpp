@@ -44,7 +44,7 @@ HWY_INLINE P* step_on(P* p, std::int64_t step) {
 
 template <class T, int kWindow, int kStride>
 class GradTiles {
-  using Search = TileSearch<T, kWindow, kStride>;
+  using Search = TileSearch<T, kWindow, kStride, false>;
   using Found = typename Search::Found;
   static constexpr int kLanes = static_cast<int>(hn::MaxLanes(TileLanes()));
   static constexpr int kLeastLanes = std::min(kLanes, 4);                           // of vectors at the ends of rows

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // The search for winners where the window along W is known to the compiler. Compiled once for each instruction set.
 //
-// Values are compared as f32, which holds every f16 and bf16. A strictly greater one takes over, so the first of equals
-// stays. A NaN is rare: where there is one, a tile is searched once more, by the rule for NaN as well: the first one
-// takes over and stays.
+// f32 is compared as it is; f16 and bf16 as keys, integers of 16 bits in the order of the values. A strictly greater
+// one takes over, so the first of equals stays. A NaN is rare: where there is one, a tile is searched once more, by the
+// rule for NaN as well: the first one takes over and stays.
 //
 // Two or four rows of windows are sought together, in registers: along W once for every row of x that they read, then
 // over the rows of each window. x is read where it lies, beyond the ends of its rows too; what stands there becomes
@@ -18,6 +18,8 @@
 
 #include "backends/cpu/simd-inl.h"
 #include "ops/max_pool/cpu_tiles.h"
+
+#include <bit>
 
 HWY_BEFORE_NAMESPACE();
 namespace bp::cpu::HWY_NAMESPACE {
@@ -39,23 +41,28 @@ HWY_INLINE void visit_tiles(const PoolTileShape& shape, DType dtype, F&& f) {
   return with_type.template operator()<bf16>();
 }
 
-template <class T, int kWindow, int kStride>
+// kValues: the values of the winners are wanted, too.
+template <class T, int kWindow, int kStride, bool kValues>
 class TileSearch {
-  using D = TileLanes;
+  static constexpr bool kIsKeyed = !std::is_same_v<T, float>;
+  static constexpr bool kKeepsValues = kIsKeyed && kValues;  // which are not what is compared
+  using Lane = std::conditional_t<kIsKeyed, std::int16_t, float>;
+  using D = hn::CappedTag<Lane, 16>;
   using V = hn::Vec<D>;
   using DI = hn::RebindToSigned<D>;
   using VI = hn::Vec<DI>;
+  using Tap = hn::TFromD<DI>;
   using M = hn::Mask<D>;
-  static constexpr float kLowest = -std::numeric_limits<float>::infinity();
+  static constexpr Lane kLowest = std::bit_cast<Lane>(lowest<T>());      // -infinity
   static constexpr std::int64_t kAhead = 4096;                           // bytes that x is asked for ahead
   static constexpr int kTogether = tile_height(kStride);                 // rows of windows that are one tile
   static constexpr int kTileRows = kWindow + (kTogether - 1) * kStride;  // rows of x that it reads
 
  public:
-  // The winners of a row of windows, as numbers of taps, and, unless null, their values.
+  // The winners of a row of windows, as numbers of taps, and, if wanted, their values.
   struct Found {
     std::uint8_t* taps;
-    float* values;
+    T* values;
   };
 
   struct Layout {
@@ -68,11 +75,11 @@ class TileSearch {
       const bool planar = t.unit == 1;
       left = planar ? w.start_padding : 0;
       right = std::max(w.input, kStride * w.output + w.extent()) * t.unit + kSlack;
-      first = scratch.reserve(planar ? w.output + kSlack : 0, sizeof(std::int32_t));
+      first = scratch.reserve(planar ? w.output + kSlack : 0, sizeof(Tap));
       rows = scratch.reserve(planar ? d.window * kTileRows * (left + right) : 0, sizeof(T));
       sources = scratch.reserve(d.window, sizeof(Source));
       spare_taps = scratch.reserve(w.output * t.unit + kSlack, 1);
-      spare_values = scratch.reserve(w.output * t.unit + kSlack, sizeof(float));
+      spare_values = scratch.reserve(kValues ? w.output * t.unit + kSlack : 0, sizeof(T));
     }
   };
 
@@ -81,13 +88,13 @@ class TileSearch {
         x_(x),
         data_(data),
         layout_(layout),
-        first_(reinterpret_cast<std::int32_t*>(scratch + layout.first)),
+        first_(reinterpret_cast<Tap*>(scratch + layout.first)),
         rows_(reinterpret_cast<T*>(scratch + layout.rows)),
         sources_(reinterpret_cast<Source*>(scratch + layout.sources)),
         spare_{reinterpret_cast<std::uint8_t*>(scratch + layout.spare_taps),
-               reinterpret_cast<float*>(scratch + layout.spare_values)} {
+               reinterpret_cast<T*>(scratch + layout.spare_values)} {
     if (layout.right == 0 || t_.unit > 1) return;  // nothing is sought, or there are no edges within a vector
-    for (std::int64_t o = 0; o < axis_w().output; ++o) first_[o] = static_cast<std::int32_t>(axis_w().first_tap(o));
+    for (std::int64_t o = 0; o < axis_w().output; ++o) first_[o] = static_cast<Tap>(axis_w().first_tap(o));
   }
 
   // How many rows of windows are sought at once.
@@ -104,21 +111,18 @@ class TileSearch {
   }
 
   // Seeks the winners of `count` rows of windows from row o on, at most as many as are sought at once, and puts those
-  // of row o + r where found(r) says. Rows come in ascending order. Returns whether there may be a NaN among them.
+  // of row o + r where found(r) says. Rows come in ascending order.
   template <class F>
-  bool find(std::int64_t o, std::int64_t count, const F& found) {
+  void find(std::int64_t o, std::int64_t count, const F& found) {
     const PoolAxis& h = axis_h();
-    bool has_nan = false;
     for (std::int64_t j = 0; j < std::min(count, h.dilation); ++j) {
       Found rows[kTogether];
       for (int k = 0; k < kTogether; ++k) {
         const std::int64_t row = j + k * h.dilation;
         rows[k] = row < count ? found(row) : spare_;
-        if (rows[0].values == nullptr) rows[k].values = nullptr;
       }
-      has_nan |= find_tile(o + j, rows);
+      find_tile(o + j, rows);
     }
-    return has_nan;
   }
 
  private:
@@ -129,11 +133,11 @@ class TileSearch {
   // of windows.
   struct Source {
     const T* x[kTileRows];
-    std::int32_t tap[kTileRows];
+    Tap tap[kTileRows];
   };
   struct Columns {
     std::int64_t offset[kWindow];
-    std::int32_t tap[kWindow];
+    Tap tap[kWindow];
   };
 
   [[nodiscard]] const PoolAxis& axis_h() const { return t_.g.axes[1]; }
@@ -151,67 +155,85 @@ class TileSearch {
 
   // ---- Columns of a row of x
 
+  // lanes(d) elements, as they are.
+  static HWY_INLINE V load_lanes(D d, const T* from) { return hn::LoadU(d, reinterpret_cast<const Lane*>(from)); }
+
   // Even and odd elements.
   static HWY_INLINE void load_pairs(D d, const T* from, V& even, V& odd) {
-    if constexpr (std::is_same_v<T, bf16> && hn::MaxLanes(D()) > 1) {
-      const hn::RebindToUnsigned<D> u;
-      const auto pairs = hn::LoadU(u, reinterpret_cast<const std::uint32_t*>(from));
-      even = hn::BitCast(d, hn::ShiftLeft<16>(pairs));
-      odd = hn::BitCast(d, hn::And(pairs, hn::Set(u, 0xffff0000u)));
-    } else {
 #if HWY_TARGET == HWY_SCALAR
-      even = load(d, from);
-      odd = load(d, from + 1);
+    even = load_lanes(d, from);
+    odd = load_lanes(d, from + 1);
 #else
-      const V lower = load(d, from), upper = load(d, from + lanes(d));
-      even = hn::ConcatEven(d, upper, lower);
-      odd = hn::ConcatOdd(d, upper, lower);
+    const V lower = load_lanes(d, from), upper = load_lanes(d, from + lanes(d));
+    even = hn::ConcatEven(d, upper, lower);
+    odd = hn::ConcatOdd(d, upper, lower);
 #endif
-    }
   }
 
   // -infinity where tap k of the windows from column `at` of x on is beyond the ends of a row.
   HWY_INLINE V without_padding(V v, std::int64_t at, std::int64_t k) const {
     const D d;
     const DI di;
-    const auto first = static_cast<std::int32_t>(at + k * axis_w().dilation);
-    const VI column = hn::Add(hn::Mul(hn::Iota(di, 0), hn::Set(di, kStride)), hn::Set(di, first));
-    const auto width = static_cast<std::int32_t>(axis_w().input);
-    const auto exists = hn::And(hn::Gt(column, hn::Set(di, -1)), hn::Lt(column, hn::Set(di, width)));
+    // Counted from the first lane's column, so that 16 bits are enough.
+    const auto border = [&](std::int64_t column) HWY_ATTR {
+      const std::int64_t lane = column - at - k * axis_w().dilation;
+      return hn::Set(di, static_cast<Tap>(std::clamp<std::int64_t>(lane, -1, kStride * lanes(d))));
+    };
+    const VI column = hn::Mul(hn::Iota(di, 0), hn::Set(di, kStride));
+    const auto exists = hn::And(hn::Gt(column, border(-1)), hn::Lt(column, border(axis_w().input)));
     return hn::IfThenElse(hn::RebindMask(d, exists), v, hn::Set(d, kLowest));
   }
 
   // Tap k along W of windows from column `at` of x on.
   template <Place kPlace>
   HWY_INLINE V column(const T* x, std::int64_t at, std::int64_t k) const {
-    const V v = load(D(), x);
+    const V v = load_lanes(D(), x);
     if constexpr (kPlace == Place::edge) return without_padding(v, at, k);
     return v;
   }
 
   // ---- One more candidate
 
+  // What a value is compared by. The key of -infinity is the lowest integer, +0 and -0 have the same, and that of a NaN
+  // of either sign is above infinity's, since those below -infinity's wrap around.
+  static constexpr Lane kInfinityKey = kIsKeyed ? static_cast<Lane>(32768 + 2 * kLowest) : Lane{0};
   template <bool kNan>
-  static HWY_INLINE M takes_over(V v, V best) {
-    if constexpr (kNan) {
-      return hn::Or(hn::Gt(v, best), hn::AndNot(hn::IsNaN(best), hn::IsNaN(v)));
+  static HWY_INLINE V key_of(V value) {
+    if constexpr (kIsKeyed) {
+      const D d;
+      const V negative = hn::Sub(hn::Set(d, static_cast<Lane>(32768 + kLowest)), value);
+      const V key = hn::IfThenElse(hn::Lt(value, hn::Zero(d)), negative, hn::Add(value, hn::Set(d, kLowest)));
+      if constexpr (!kNan) return key;
+      return hn::IfThenElse(hn::Gt(key, hn::Set(d, kInfinityKey)), hn::Set(d, hwy::LimitsMax<Lane>()), key);
     } else {
-      return hn::Gt(v, best);
+      return value;
     }
   }
 
   template <bool kNan>
-  static HWY_INLINE void take(V v, VI tap_there, V& best, VI& tap) {
-    const M over = takes_over<kNan>(v, best);
-    best = hn::IfThenElse(over, v, best);
+  static HWY_INLINE M takes_over(V key, V best) {
+    if constexpr (kNan && !kIsKeyed) {
+      return hn::Or(hn::Gt(key, best), hn::AndNot(hn::IsNaN(best), hn::IsNaN(key)));
+    } else {
+      return hn::Gt(key, best);
+    }
+  }
+
+  template <bool kNan>
+  static HWY_INLINE void take(V key, V value_there, VI tap_there, V& best, V& value, VI& tap) {
+    const M over = takes_over<kNan>(key, best);
+    best = hn::IfThenElse(over, key, best);
+    if constexpr (kKeepsValues) value = hn::IfThenElse(over, value_there, value);
     tap = hn::IfThenElse(hn::RebindMask(DI(), over), tap_there, tap);
   }
 
-  static HWY_INLINE void put(V best, VI tap, const Found& found, std::int64_t i) {
+  // A NaN wins, if by its key, and is seen here.
+  static HWY_INLINE void put(V best, V value, VI tap, const Found& found, std::int64_t i, M& nan) {
     const D d;
     const DI di;
+    if constexpr (kIsKeyed) nan = hn::Or(nan, hn::Gt(best, hn::Set(d, kInfinityKey)));
     hn::StoreU(narrowed<std::uint8_t>(di, tap), hn::Rebind<std::uint8_t, DI>(), found.taps + i);
-    if (found.values != nullptr) hn::StoreU(best, d, found.values + i);
+    if constexpr (kValues) hn::StoreU(kIsKeyed ? value : best, d, reinterpret_cast<Lane*>(found.values + i));
   }
 
   // ---- A tile
@@ -220,7 +242,7 @@ class TileSearch {
   // or column of a window is padding, its nearest one that exists stands in once more, with its own number: an
   // equal never takes over, so that changes nothing.
 
-  bool find_tile(std::int64_t o, const Found (&rows)[kTogether]) {
+  void find_tile(std::int64_t o, const Found (&rows)[kTogether]) {
     const PoolAxis &d = t_.g.axes[0], &h = axis_h();
     const std::int64_t start = h.position(o, 0);
     const bool inside = start >= 0 && start + (kTileRows - 1) * h.dilation < h.input;  // most are: no division for them
@@ -231,14 +253,13 @@ class TileSearch {
       Source& source = sources_[count];
       for (int r = 0; r < kTileRows; ++r) {
         const std::int64_t row = std::clamp<std::int64_t>(r, low, high);
-        source.tap[r] = static_cast<std::int32_t>((kd * kWindow + row) * kWindow);
+        source.tap[r] = static_cast<Tap>((kd * kWindow + row) * kWindow);
         source.x[r] = row_of_x(kd, start + row * h.dilation, count * kTileRows + r);
       }
     }
     const bool planar = t_.unit == 1;
     const bool has_nan = planar ? tile_of_lanes<false>(count, rows) : tile_of_pixels<false>(count, rows);
     if (has_nan) planar ? tile_of_lanes<true>(count, rows) : tile_of_pixels<true>(count, rows);
-    return has_nan;
   }
 
   // Returns whether there is a NaN, which without kNan has been taken for a number.
@@ -250,9 +271,9 @@ class TileSearch {
     Columns columns;
     for (int k = 0; k < kWindow; ++k) {
       columns.offset[k] = k * w.dilation;
-      columns.tap[k] = k;
+      columns.tap[k] = static_cast<Tap>(k);
     }
-    M nan = hn::IsNaN(hn::Zero(d));
+    M nan = hn::Gt(hn::Zero(d), hn::Zero(d));
     // Padding is -infinity, which takes over from nothing: so a window may begin with its first tap's value whether it
     // exists or not, and with the number of the first one that does.
     const std::int64_t n = w.output, last = n - lanes(d);
@@ -284,7 +305,7 @@ class TileSearch {
                    M& nan) const {
     constexpr std::size_t kLanes = hn::MaxLanes(D());
     std::uint8_t taps[kTogether * kLanes];
-    float values[kTogether * kLanes];
+    T values[kTogether * kLanes];
     Found found[kTogether];
     for (std::size_t k = 0; k < kTogether; ++k) found[k] = {taps + k * kLanes, values + k * kLanes};
     tile_vector<kNan, Place::edge>(source, count, columns, hn::LoadU(DI(), first_), axis_w().position(0, 0), found, 0,
@@ -292,7 +313,7 @@ class TileSearch {
     const auto n = static_cast<std::size_t>(axis_w().output);
     for (int k = 0; k < kTogether; ++k) {
       std::memcpy(rows[k].taps, found[k].taps, n);
-      if (rows[k].values != nullptr) std::memcpy(rows[k].values, found[k].values, n * sizeof(float));
+      if constexpr (kValues) std::memcpy(rows[k].values, found[k].values, n * sizeof(T));
     }
   }
 
@@ -303,14 +324,14 @@ class TileSearch {
     const Source& source = sources_[0];
     const PoolAxis& w = axis_w();
     const std::int64_t unit = t_.unit;
-    M nan = hn::IsNaN(hn::Zero(d));
+    M nan = hn::Gt(hn::Zero(d), hn::Zero(d));
     Columns columns;
     for (std::int64_t o = 0; o < w.output; ++o) {
       const std::int64_t k0 = w.first_tap(o), k1 = w.end_tap(o);
       for (int k = 0; k < kWindow; ++k) {
         const std::int64_t column = std::clamp<std::int64_t>(k, k0, k1 - 1);
         columns.offset[k] = column * w.dilation * unit;
-        columns.tap[k] = static_cast<std::int32_t>(column);
+        columns.tap[k] = static_cast<Tap>(column);
       }
       const std::int64_t at = w.position(o, 0) * unit;
       for (std::int64_t c = 0; c < unit; c += lanes(d)) {
@@ -337,95 +358,100 @@ class TileSearch {
     const DI di;
     if constexpr (kPlace != Place::pixel) prefetch_rows(source, at);
     V best0 = hn::Zero(d), best1 = best0, best2 = best0, best3 = best0;
+    V value0 = best0, value1 = best0, value2 = best0, value3 = best0;
     VI tap0 = first, tap1 = first, tap2 = first, tap3 = first;
-    tile_rows<kNan, kPlace, false, 0>(source, columns, first, at, nan, best0, best1, best2, best3, tap0, tap1, tap2,
-                                      tap3);
+    tile_rows<kNan, kPlace, false, 0>(source, columns, first, at, nan, best0, best1, best2, best3, value0, value1,
+                                      value2, value3, tap0, tap1, tap2, tap3);
     for (int kd = 1; kd < count; ++kd) {
-      tile_rows<kNan, kPlace, true, 0>(sources_[kd], columns, first, at, nan, best0, best1, best2, best3, tap0, tap1,
-                                       tap2, tap3);
+      tile_rows<kNan, kPlace, true, 0>(sources_[kd], columns, first, at, nan, best0, best1, best2, best3, value0,
+                                       value1, value2, value3, tap0, tap1, tap2, tap3);
     }
-    constexpr int kNext = kStride * kWindow;  // taps from the first one of a row of windows to that of the next
-    put(best0, tap0, rows[0], to);
-    put(best1, hn::Sub(tap1, hn::Set(di, kNext)), rows[1], to);
+    constexpr Tap kNext = kStride * kWindow;  // taps from the first one of a row of windows to that of the next
+    put(best0, value0, tap0, rows[0], to, nan);
+    put(best1, value1, hn::Sub(tap1, hn::Set(di, kNext)), rows[1], to, nan);
     if constexpr (kTogether == 4) {
-      put(best2, hn::Sub(tap2, hn::Set(di, 2 * kNext)), rows[2], to);
-      put(best3, hn::Sub(tap3, hn::Set(di, 3 * kNext)), rows[3], to);
+      put(best2, value2, hn::Sub(tap2, hn::Set(di, 2 * kNext)), rows[2], to, nan);
+      put(best3, value3, hn::Sub(tap3, hn::Set(di, 3 * kNext)), rows[3], to, nan);
     }
   }
 
   // kMore: the windows have candidates already.
   template <bool kNan, Place kPlace, bool kMore, int kRow>
   HWY_INLINE void tile_rows(const Source& source, const Columns& columns, VI first, std::int64_t at, M& nan, V& best0,
-                            V& best1, V& best2, V& best3, VI& tap0, VI& tap1, VI& tap2, VI& tap3) const {
+                            V& best1, V& best2, V& best3, V& value0, V& value1, V& value2, V& value3, VI& tap0,
+                            VI& tap1, VI& tap2, VI& tap3) const {
     if constexpr (kRow < kTileRows) {
       const T* x = source.x[kRow] + at;
-      V best = hn::Zero(D());
+      V best = hn::Zero(D()), value = best;
       VI along = first;
       if constexpr (kStride == 2 && kPlace != Place::pixel) {
-        along_pairs<kNan, kPlace>(x, at, nan, best, along);
+        along_pairs<kNan, kPlace>(x, at, nan, best, value, along);
       } else {
-        along_columns<kNan, kPlace, 0>(x, columns, at, best, nan, best, along);
+        along_columns<kNan, kPlace, 0>(x, columns, at, best, nan, best, value, along);
       }
       const VI found = hn::Add(along, hn::Set(DI(), source.tap[kRow]));
-      offer<kNan, kMore, kRow>(best, found, best0, tap0);
-      offer<kNan, kMore, kRow - kStride>(best, found, best1, tap1);
+      offer<kNan, kMore, kRow>(best, value, found, best0, value0, tap0);
+      offer<kNan, kMore, kRow - kStride>(best, value, found, best1, value1, tap1);
       if constexpr (kTogether == 4) {
-        offer<kNan, kMore, kRow - 2 * kStride>(best, found, best2, tap2);
-        offer<kNan, kMore, kRow - 3 * kStride>(best, found, best3, tap3);
+        offer<kNan, kMore, kRow - 2 * kStride>(best, value, found, best2, value2, tap2);
+        offer<kNan, kMore, kRow - 3 * kStride>(best, value, found, best3, value3, tap3);
       }
-      tile_rows<kNan, kPlace, kMore, kRow + 1>(source, columns, first, at, nan, best0, best1, best2, best3, tap0, tap1,
-                                               tap2, tap3);
+      tile_rows<kNan, kPlace, kMore, kRow + 1>(source, columns, first, at, nan, best0, best1, best2, best3, value0,
+                                               value1, value2, value3, tap0, tap1, tap2, tap3);
     }
   }
 
-  // A row's columns, of windows from column `at` of x on. One comparison looks for a NaN in two vectors; inside a row,
-  // in the first column only.
+  // A row's columns, of windows from column `at` of x on. One comparison looks for a NaN of f32 in two vectors; inside
+  // a row, in the first column only.
   template <bool kNan, Place kPlace, int k>
-  HWY_INLINE void along_columns(const T* x, const Columns& columns, std::int64_t at, V last, M& nan, V& best,
+  HWY_INLINE void along_columns(const T* x, const Columns& columns, std::int64_t at, V last, M& nan, V& best, V& value,
                                 VI& tap) const {
     if constexpr (k < kWindow) {
       const V v = column<kPlace>(x + columns.offset[k], at, k);
-      if constexpr (!kNan && (kPlace == Place::inside ? k == 0 : k % 2 == 1 || k + 1 == kWindow)) {
+      if constexpr (!kNan && !kIsKeyed && (kPlace == Place::inside ? k == 0 : k % 2 == 1 || k + 1 == kWindow)) {
         nan = hn::Or(nan, either_is_nan(D(), v, k == 0 ? v : last));
       }
       if constexpr (k == 0) {
-        best = v;
+        best = key_of<kNan>(v);
+        value = v;
       } else {
-        take<kNan>(v, hn::Set(DI(), columns.tap[k]), best, tap);
+        take<kNan>(key_of<kNan>(v), v, hn::Set(DI(), columns.tap[k]), best, value, tap);
       }
-      along_columns<kNan, kPlace, k + 1>(x, columns, at, v, nan, best, tap);
+      along_columns<kNan, kPlace, k + 1>(x, columns, at, v, nan, best, value, tap);
     }
   }
   template <bool kNan, Place kPlace>
-  HWY_INLINE void along_pairs(const T* x, std::int64_t at, M& nan, V& best, VI& tap) const {
+  HWY_INLINE void along_pairs(const T* x, std::int64_t at, M& nan, V& best, V& value, VI& tap) const {
     const D d;
     V second;
-    load_pairs(d, x, best, second);
+    load_pairs(d, x, value, second);
     if constexpr (kPlace == Place::edge) {
-      best = without_padding(best, at, 0);
+      value = without_padding(value, at, 0);
       second = without_padding(second, at, 1);
     }
-    if constexpr (!kNan) nan = hn::Or(nan, either_is_nan(d, best, second));
-    take<kNan>(second, hn::Set(DI(), 1), best, tap);
+    if constexpr (!kNan && !kIsKeyed) nan = hn::Or(nan, either_is_nan(d, value, second));
+    best = key_of<kNan>(value);
+    take<kNan>(key_of<kNan>(second), second, hn::Set(DI(), 1), best, value, tap);
     if constexpr (kWindow == 3) {
       V third, unused;
       load_pairs(d, x + 2, third, unused);
       if constexpr (kPlace == Place::edge) {
         third = without_padding(third, at, 2);
-        if constexpr (!kNan) nan = hn::Or(nan, hn::IsNaN(third));
+        if constexpr (!kNan && !kIsKeyed) nan = hn::Or(nan, hn::IsNaN(third));
       }
-      take<kNan>(third, hn::Set(DI(), 2), best, tap);
+      take<kNan>(key_of<kNan>(third), third, hn::Set(DI(), 2), best, value, tap);
     }
   }
 
   // To windows of which it is row kRow.
   template <bool kNan, bool kMore, int kRow>
-  static HWY_INLINE void offer(V v, VI tap_there, V& best, VI& tap) {
+  static HWY_INLINE void offer(V key, V value_there, VI tap_there, V& best, V& value, VI& tap) {
     if constexpr (kRow == 0 && !kMore) {
-      best = v;
+      best = key;
+      value = value_there;
       tap = tap_there;
     } else if constexpr (kRow >= 0 && kRow < kWindow) {
-      take<kNan>(v, tap_there, best, tap);
+      take<kNan>(key, value_there, tap_there, best, value, tap);
     }
   }
 
@@ -433,7 +459,7 @@ class TileSearch {
   const PoolTensor& x_;
   const T* data_;
   const Layout& layout_;
-  std::int32_t* first_;
+  Tap* first_;
   T* rows_;
   Source* sources_;
   Found spare_;  // takes the rows of a tile that are not there
