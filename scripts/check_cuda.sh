@@ -25,7 +25,7 @@ counts() { grep -E '^(DIFFERS|CRASHED|  again|[0-9]+ problem|[a-z-]+ +[a-z]+ +[0
   for tool in memcheck initcheck racecheck synccheck; do
     echo
     echo "== named problems under $tool"
-    compute-sanitizer --tool $tool --error-exitcode 9 "$backpass" check --device cuda --dtype f32,f16,u8 |
+    compute-sanitizer --tool $tool --error-exitcode 9 "$backpass" check --device cuda |
       grep -E '^(DIFFERS|[0-9]+ problem|=========.*SUMMARY)'
   done
 } 2>&1 | tee "$out/check-cuda.txt.new"

@@ -54,6 +54,9 @@ def best_peer(result):
 def cuda_figures():
     """Of the records of a CUDA device, which may be of several runs, one for some types each."""
     paths = sorted(glob.glob("bench/results/cuda-*.json"))
+    if not paths:
+        yield "No run is recorded yet (scripts/record_cuda.sh)."
+        return
     rows, sources = {}, []
     for path in paths:
         record = json.load(open(path))
