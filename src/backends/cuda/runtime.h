@@ -4,6 +4,7 @@
 
 #include <cuda_runtime_api.h>
 
+#include <cstddef>
 #include <cstdint>
 #include <string_view>
 
@@ -24,6 +25,11 @@ class SelectedDevice {
   int found_ = 0;
   int selected_ = 0;
 };
+
+// Whether memory begins where an access of so many bytes may.
+inline bool is_aligned(const void* data, std::size_t bytes) {
+  return reinterpret_cast<std::uintptr_t>(data) % bytes == 0;
+}
 
 // Tables are copied to the device at create, which a graph that is being captured could neither contain nor wait for.
 void require_no_capture(std::string_view op);

@@ -113,11 +113,8 @@ class Tiles {
   // By the pointers of a run.
   [[nodiscard]] const TiledPool& of(std::initializer_list<const void*> wide, const void* narrow,
                                     const void* winners) const {
-    const auto on = [](std::size_t bytes) {
-      return [bytes](const void* data) { return reinterpret_cast<std::uintptr_t>(data) % bytes == 0; };
-    };
-    const bool all =
-        std::ranges::all_of(wide, on(wide_bytes_)) && on(narrow_bytes_)(narrow) && on(winner_bytes_)(winners);
+    const bool all = std::ranges::all_of(wide, [&](const void* data) { return is_aligned(data, wide_bytes_); }) &&
+                     is_aligned(narrow, narrow_bytes_) && is_aligned(winners, winner_bytes_);
     return all ? aligned_ : odd_;
   }
 

@@ -16,7 +16,7 @@ std::string refuse_pieces(const Nest<kViews>& nest) {
   return "the tensors do not lie in one piece, in one order";
 }
 
-bool begins_vector(const void* data) { return reinterpret_cast<std::uintptr_t>(data) % kVectorBytes == 0; }
+bool begins_vector(const void* data) { return is_aligned(data, kVectorBytes); }
 
 // The nests walk upwards, so that a piece that is walked downwards is one, too; `start` leads to its lowest address.
 Nest<2> views_of(const ReluPlan& plan) { return make_nest<true>(plan.y, plan.x); }

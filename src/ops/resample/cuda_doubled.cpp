@@ -60,10 +60,6 @@ int chunk_of_dy(const DoubledKind& kind) {
 }
 int chunk_of_dx(const DoubledKind& kind) { return kind.planar ? doubled_columns(kind) : kDoubledChannels; }
 
-bool divide(int count, std::initializer_list<std::int64_t> lengths) {
-  return std::ranges::all_of(lengths, [count](std::int64_t length) { return length % count == 0; });
-}
-
 // Empty: it is prepared, but for the weights' addresses.
 std::string prepare(const ResampleGradPlan& plan, Prepared& p) {
   constexpr std::int64_t kMost = std::numeric_limits<std::int32_t>::max() / 4;
@@ -87,8 +83,8 @@ std::string prepare(const ResampleGradPlan& plan, Prepared& p) {
   const std::int64_t innermost = r.planar ? r.columns.inputs : r.channel.inputs;
   const std::int64_t dx_channel = r.planar ? r.channel.dx : 0, dy_channel = r.planar ? r.channel.dy : 0;
   const std::int64_t dx_column = r.planar ? 0 : r.columns.dx, dy_column = r.planar ? 0 : r.columns.dy;
-  if (!divide(chunk_of_dx(p.kind), {innermost, r.batch.dx, dx_channel, r.depth.dx, r.rows.dx, dx_column}) ||
-      !divide(chunk_of_dy(p.kind), {r.batch.dy, dy_channel, r.depth.dy, r.rows.dy, dy_column}))
+  if (!divides(chunk_of_dx(p.kind), {innermost, r.batch.dx, dx_channel, r.depth.dx, r.rows.dx, dx_column}) ||
+      !divides(chunk_of_dy(p.kind), {r.batch.dy, dy_channel, r.depth.dy, r.rows.dy, dy_column}))
     return "rows are not aligned for vectors";
   p.problem = {.batch = static_cast<std::uint32_t>(r.batch.inputs),
                .channels = static_cast<std::uint32_t>(r.channel.inputs),
@@ -124,7 +120,7 @@ class Doubled {
     const void* dy = bindings.inputs[0];
     void* dx = bindings.outputs[0];
     const auto on = [&](const void* data, int count) {
-      return reinterpret_cast<std::uintptr_t>(data) % (static_cast<std::size_t>(count) * size_of(kind_.dtype)) == 0;
+      return is_aligned(data, static_cast<std::size_t>(count) * size_of(kind_.dtype));
     };
     if (!on(dy, chunk_of_dy(kind_)) || !on(dx, chunk_of_dx(kind_))) return otherwise_.launch(bindings, stream);
     const Roles& r = roles_;

@@ -333,11 +333,6 @@ cudaError_t with_kind(const DoubledKind& kind, const Run& run) {
   return status;
 }
 
-template <class T, class Data>
-ResampleView<T> typed(const ResampleView<Data>& view) {
-  return {static_cast<T*>(view.data), view.batch, view.channel, view.depth, view.row, view.column};
-}
-
 }  // namespace
 
 bool cut_doubled(const DoubledKind& kind, DoubledProblem& p) {

@@ -69,6 +69,10 @@ std::string assign_roles(const ResampleGradPlan& plan, Roles& roles) {
   return left.empty() ? std::string{} : "too many axes are left alone that do not follow each other in memory";
 }
 
+bool divides(int count, std::initializer_list<std::int64_t> lengths) {
+  return std::ranges::all_of(lengths, [count](std::int64_t length) { return length % count == 0; });
+}
+
 std::optional<ResampleTables> tables_of(const ResampleGradPlan& plan, const RoleAxis& axis) {
   const auto inputs = static_cast<std::int32_t>(axis.inputs), outputs = static_cast<std::int32_t>(axis.outputs);
   if (axis.of >= 0 && !plan.axes[axis.of].left_alone) {

@@ -6,6 +6,7 @@
 #include "ops/resample/resample.h"
 
 #include <cstdint>
+#include <initializer_list>
 #include <optional>
 #include <string>
 
@@ -29,6 +30,9 @@ struct Roles {
 // The resampled axes in their order: depth, rows, columns. Of those that are left alone the contiguous one is the
 // channels; where there is none, columns are contiguous. Empty: all have a role.
 std::string assign_roles(const ResampleGradPlan& plan, Roles& roles);
+
+// Whether elements can move together, so many at a time: what their rows and strides are multiples of.
+bool divides(int count, std::initializer_list<std::int64_t> lengths);
 
 // Of an axis that is left alone, too.
 std::optional<ResampleTables> tables_of(const ResampleGradPlan& plan, const RoleAxis& axis);

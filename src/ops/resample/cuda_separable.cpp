@@ -20,16 +20,11 @@ ResampleAxis sizes_of(const RoleAxis& axis) {
 
 // ---- Shapes --------------------------------------------------------------------------------------------
 
-// Whether so many elements of a tensor can move together along its contiguous role.
-bool divides(int count, std::int64_t innermost, std::initializer_list<std::int64_t> strides) {
-  return innermost % count == 0 && std::ranges::all_of(strides, [&](std::int64_t s) { return s % count == 0; });
-}
-
 SeparableShape shape_of(const Roles& r, DType dtype, bool unit_weights) {
   using enum SeparableShape;
   const auto dy_by = [&](int count) {
-    if (r.planar) return divides(count, r.columns.outputs, {r.batch.dy, r.channel.dy, r.depth.dy, r.rows.dy});
-    return divides(count, r.columns.outputs * r.channel.inputs, {r.batch.dy, r.depth.dy, r.rows.dy});
+    if (r.planar) return divides(count, {r.columns.outputs, r.batch.dy, r.channel.dy, r.depth.dy, r.rows.dy});
+    return divides(count, {r.columns.outputs * r.channel.inputs, r.batch.dy, r.depth.dy, r.rows.dy});
   };
   const bool half = size_of(dtype) == 2;
   if (r.planar) {
@@ -38,7 +33,7 @@ SeparableShape shape_of(const Roles& r, DType dtype, bool unit_weights) {
   }
   const auto both_by = [&](int count) {
     return r.channel.inputs % count == 0 && dy_by(count) &&
-           divides(count, 0, {r.batch.dx, r.depth.dx, r.rows.dx, r.columns.dx});
+           divides(count, {r.batch.dx, r.depth.dx, r.rows.dx, r.columns.dx});
   };
   if (r.volume) return both_by(4) ? channels_volume : odd_channels_volume;
   if (unit_weights && half && both_by(8)) return half_channels;
@@ -126,7 +121,7 @@ class Separable {
     const void* dy = bindings.inputs[0];
     void* dx = bindings.outputs[0];
     const auto on = [&](const void* data, int count) {
-      return reinterpret_cast<std::uintptr_t>(data) % (static_cast<std::size_t>(count) * size_of(kind_.dtype)) == 0;
+      return is_aligned(data, static_cast<std::size_t>(count) * size_of(kind_.dtype));
     };
     const Together moved = together(kind_.shape);
     if (!on(dy, moved.in) || !on(dx, moved.out)) return otherwise_.launch(bindings, stream);

@@ -37,11 +37,6 @@ auto with_shape(const SeparableKind& kind, const Run& run) {
   return result;
 }
 
-template <class T, class Data>
-ResampleView<T> typed(const ResampleView<Data>& view) {
-  return {static_cast<T*>(view.data), view.batch, view.channel, view.depth, view.row, view.column};
-}
-
 }  // namespace
 
 ResampleGrid cut_separable(const SeparableKind& kind, ResampleCut& cut, const OutputRun* column_runs) {

@@ -16,6 +16,10 @@ struct ResampleView {
   T* data;
   std::int64_t batch, channel, depth, row, column;  // strides in elements
 };
+template <class T, class Data>
+ResampleView<T> typed(const ResampleView<Data>& view) {
+  return {static_cast<T*>(view.data), view.batch, view.channel, view.depth, view.row, view.column};
+}
 
 struct ResampleCut {
   // The problem; with two axes, depth is not read.

@@ -158,7 +158,7 @@ class Rows {
 
   // Whether what lies there, and as far apart as the rows are, begins at multiples of some bytes.
   [[nodiscard]] bool rows_begin(const std::byte* data, std::size_t bytes, std::int64_t MoveAxis::*stride) const {
-    if (reinterpret_cast<std::uintptr_t>(data) % bytes != 0) return false;
+    if (!is_aligned(data, bytes)) return false;
     const Movement& m = moved_.movement;
     for (int i = 0; i < m.rank - 1; ++i) {
       if (m.axes[i].*stride * static_cast<std::int64_t>(moved_.element) % static_cast<std::int64_t>(bytes) != 0)
