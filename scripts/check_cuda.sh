@@ -22,6 +22,9 @@ counts() { grep -E '^(DIFFERS|CRASHED|  again|[0-9]+ problem|[a-z-]+ +[a-z]+ +[0
     echo "== 5,000 random problems, the $time time"
     "$backpass" check --device cuda --random 5000 --first 7000001 | counts
   done
+  echo
+  echo "== problems that 32 bits cannot count, against the CPU's results"
+  "$backpass" bench --device cuda --group large --dtype f16 --no-peers --seconds 0 | grep -E '^[a-z_]+ +[a-z_]+_large|DIFFERS'
   for tool in memcheck initcheck racecheck synccheck; do
     echo
     echo "== named problems under $tool"

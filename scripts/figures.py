@@ -57,22 +57,23 @@ def cuda_figures():
     if not paths:
         yield "No run is recorded yet (scripts/record_cuda.sh)."
         return
-    rows, sources = {}, []
-    for path in paths:
+    rows, sources = {}, {}
+    for path in paths:  # the newest last: of each type, its rows count
         record = json.load(open(path))
         machine = record["machine"]
-        sources.append(f"{path} (commit {record['commit']}, {machine['device']}, {machine['driver']})")
         for result in record["results"]:
             if not result["verified"]:
                 sys.exit(f"{path}: {result['problem']}: not verified")
             rows.setdefault((result["problem"], result["layout"] or ""), {})[result["dtype"]] = result
+            sources[result["dtype"]] = f"{path} (commit {record['commit']}, {machine['device']}, {machine['driver']})"
     types = [t for t in TYPES if any(t in row for row in rows.values())]
-    yield "Fractions of the bandwidth of a copy within the device's memory, from " + " and ".join(sources) + "."
+    yield "Fractions of the bandwidth of a copy within the device's memory, from " + " and ".join(sorted(set(sources.values()))) + "."
     yield ""
     yield "| workload | layout | kernel | " + " | ".join(f"{t} of copy | {t} x best peer" for t in types) + " |"
     yield "| --- " * (3 + 2 * len(types)) + "|"
     for (problem, layout), row in rows.items():
-        cells = [problem, layout, next(iter(row.values()))["implementation"]]
+        kernels = sorted({result["implementation"] for result in row.values()})
+        cells = [problem, layout, " ".join(kernels)]
         for t in types:
             cells += [f"{row[t]['fraction']:.2f}", best_peer(row[t])] if t in row else ["", ""]
         yield "| " + " | ".join(cells) + " |"

@@ -138,7 +138,7 @@ class Generator {
   // An axis of the windows that networks have, for which there are implementations of their own.
   Pool network_axis(std::int64_t window, std::int64_t stride, std::int64_t dilation, std::int64_t largest) {
     const std::int64_t size = between(1, largest);
-    const std::int64_t start = between(0, window - 1), end = between(0, window - 1);
+    const std::int64_t start = between(0, window - 1), end = chance(6) ? between(0, 3) : between(0, window - 1);
     return with_output({size, window, stride, start, end, dilation, 0});
   }
 
@@ -159,7 +159,7 @@ class Generator {
     const int spatial = static_cast<int>(between(network ? 2 : 1, 3));
     const std::int64_t largest = spatial == 1 ? 60 : (spatial == 2 ? 13 : 6);
     Ints x{chance(30) ? 0 : between(1, 3), chance(30) ? 0 : between(1, 4)};
-    if (nhwc || (network && chance(3))) x[1] = 16;
+    if (nhwc || (network && chance(3))) x[1] = chance(3) ? between(1, 66) : 16;
     Ints y = x;
     Ints window, stride, start, end, dilation;
     double taps = 1;

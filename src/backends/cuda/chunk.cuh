@@ -62,6 +62,7 @@ __device__ void keep(T*& pointer) {
 template <class T, int kCount>
 struct RawChunk {
   using Loaded = Bits<static_cast<int>(sizeof(T)) * kCount>;
+  static_assert(sizeof(Loaded) == sizeof(T) * kCount);
   // Small ones wait in a whole register: to cut them off would be a use.
   std::conditional_t<(sizeof(Loaded) < 4), unsigned int, Loaded> raw;
 

@@ -12,6 +12,10 @@
 
 namespace bp::cuda {
 
+constexpr std::uint32_t divide_up(std::int64_t a, std::int64_t b) {
+  return static_cast<std::uint32_t>((a + b - 1) / b);
+}
+
 __extension__ typedef unsigned __int128 UInt128;
 
 constexpr std::uint32_t multiply_high(std::uint32_t a, std::uint32_t b) {

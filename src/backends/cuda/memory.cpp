@@ -11,6 +11,8 @@ void Tables::upload(std::string_view op) {
   require(op, "tables", cudaMalloc(&memory, host_.size()));
   device_ = static_cast<std::byte*>(memory);
   require(op, "tables", cudaMemcpy(device_, host_.data(), host_.size(), cudaMemcpyHostToDevice));
+  // The copy may return when it has read the host's memory; a stream that waits for no other could overtake it.
+  require(op, "tables", cudaStreamSynchronize(cudaStreamLegacy));
   host_ = {};
 }
 

@@ -87,6 +87,10 @@ IndexTensor<Int> index_tensor(const Winners& winners) {
 
 void WrongWinnersReport::read(const void* workspace, cudaStream_t stream) const {
   if (workspace == nullptr) invalid("{}: workspace: the pointer is null, expected that of the run", op_);
+  cudaStreamCaptureStatus capture{};
+  require(op_, "check", cudaStreamIsCapturing(stream, &capture));
+  if (capture != cudaStreamCaptureStatusNone)
+    unsupported("{}: check: the stream is being captured into a graph, expected a check after the graph has run", op_);
   WrongWinnersFound found{};
   require(op_, "check", cudaMemcpyAsync(&found, workspace, sizeof found, cudaMemcpyDeviceToHost, stream));
   require(op_, "check", cudaStreamSynchronize(stream));

@@ -69,8 +69,6 @@ struct PoolGrid {
   std::uint32_t threads;
 };
 
-inline std::uint32_t divide_up(std::int64_t a, std::int64_t b) { return static_cast<std::uint32_t>((a + b - 1) / b); }
-
 // A small problem is over sooner in short strips, on all multiprocessors of a device.
 inline constexpr int kLeastStrip = 2;
 inline constexpr std::uint64_t kFewBlocks = 256;
@@ -82,8 +80,10 @@ PoolGrid cut_pool(PoolCut& cut, bool halo, int planes_depth, int threads, int st
   const std::int64_t columns = std::max<std::int64_t>(cut.width, std::int64_t{cut.out_width} * Window::kStride);
   const std::uint32_t groups = divide_up(columns, Tile::kColumns);
   const std::uint32_t vectors = divide_up(cut.channels, Tile::kChannels);
-  // 64 channels; half of them where that spares a halo.
-  std::uint32_t most_vectors = 64 / Tile::kChannels;
+  const std::uint32_t beside = halo ? Tile::kGroupsBefore + Tile::kGroupsAfter : 0;
+  // 64 channels, where a block has room for a tile of so many and what is beside it; half of them where that spares a
+  // halo.
+  std::uint32_t most_vectors = std::min<std::uint32_t>(64 / Tile::kChannels, threads / (beside + 1));
   const bool halved_fits = groups * most_vectors / 2 <= static_cast<std::uint32_t>(threads);
   if (halo && groups * most_vectors > static_cast<std::uint32_t>(threads) && halved_fits) most_vectors /= 2;
   cut.vectors = Tile::kPlanar ? 1 : std::min(vectors, most_vectors);
@@ -91,7 +91,6 @@ PoolGrid cut_pool(PoolCut& cut, bool halo, int planes_depth, int threads, int st
   if (!Tile::kPlanar) cut.vectors = divide_up(vectors, cut.channel_blocks);
   cut.planes = cut.batch * cut.channel_blocks * static_cast<std::uint32_t>(planes_depth);
 
-  const std::uint32_t beside = halo ? Tile::kGroupsBefore + Tile::kGroupsAfter : 0;
   const std::uint32_t room = std::max<std::uint32_t>(threads / cut.vectors, beside + 1);
   cut.tiles = groups <= room ? 1 : divide_up(groups, room - beside);
   cut.tile_groups = divide_up(groups, cut.tiles);

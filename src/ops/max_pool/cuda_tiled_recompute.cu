@@ -33,10 +33,12 @@ __global__ void __launch_bounds__(kPoolThreads)
   const int row_bytes = kept_windows<Tile>(cut) * column_bytes;
   const int unit_rows = cut.strip + Window::kRowsBefore;
   const int first_row = at.first_step - Window::kRowsBefore;
-  // Where the winner of row 0 and column 0 would be, if they were kept.
-  const int first_column = (at.tile_group - Tile::kGroupsBefore) * Tile::kWindows;
-  const int origin = static_cast<int>(at.unit) * unit_rows * row_bytes - first_row * row_bytes -
-                     first_column * column_bytes + static_cast<int>(at.vector) * Tile::kChannels;
+  // Where the winners of a group of windows are kept, from row `first_row` on.
+  const auto place_of = [&](int group) {
+    const int column = (group - at.tile_group + Tile::kGroupsBefore) * Tile::kWindows;
+    return shared_winners + static_cast<int>(at.unit) * unit_rows * row_bytes + column * column_bytes +
+           static_cast<int>(at.vector) * Tile::kChannels;
+  };
   if (at.here) {
     const int all_groups = (cut.out_width + Tile::kWindows - 1) / Tile::kWindows;
     const int first_group = max(at.tile_group - Tile::kGroupsBefore, 0);
@@ -47,6 +49,7 @@ __global__ void __launch_bounds__(kPoolThreads)
       search.first_column = group * Tile::kColumns;
       search.x = at.in_plane(x, 0, search.first_column);
       const int end = min(at.end_step, cut.out_height);
+      std::uint8_t* to = place_of(group);
       search.walk(cut, max(first_row, 0), end, [&](int r, const auto& best) {
 #pragma unroll
         for (int i = 0; i < Tile::kWindows; i += Tile::kChunk) {
@@ -56,7 +59,7 @@ __global__ void __launch_bounds__(kPoolThreads)
             const auto& found = best[i + k / Tile::kChannels][k % Tile::kChannels];
             chunk.at[k] = static_cast<std::uint8_t>(found.none() ? kNoTap : found.winner());
           }
-          store(shared_winners + origin + r * row_bytes + (group * Tile::kWindows + i) * column_bytes, chunk);
+          store(to + (r - first_row) * row_bytes + i * column_bytes, chunk);
         }
       });
     }
@@ -67,7 +70,8 @@ __global__ void __launch_bounds__(kPoolThreads)
   Gather<T, Tile, false> gather;
   gather.first_column = group * Tile::kColumns;
   gather.dy = at.in_plane(dy, 0, group * Tile::kWindows);
-  gather.winners = {shared_winners + origin + group * Tile::kWindows * column_bytes, 0, 0, 0, row_bytes, column_bytes};
+  // The walk counts rows from 0 on.
+  gather.winners = {place_of(group) - std::int64_t{first_row} * row_bytes, 0, 0, 0, row_bytes, column_bytes};
   gather.dx = at.in_plane(dx, 0, gather.first_column);
   gather.window_rows = cut.out_height;
   gather.walk(cut, at.first_step, at.end_step);

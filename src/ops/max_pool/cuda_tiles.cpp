@@ -15,7 +15,7 @@ namespace bp::cuda {
 namespace {
 
 constexpr std::int64_t kMost = std::numeric_limits<std::int32_t>::max() / 4;  // with room for paddings and extents
-constexpr int kMostTaps = 31;                                                 // a bit for each, and one for no winner
+constexpr int kMostTapBits = 31;                                              // a bit for each, and one for no winner
 
 using Tensors = std::initializer_list<const Tensor*>;
 
@@ -32,12 +32,13 @@ std::size_t place_of(const PoolGeometry& g) {
   return static_cast<std::size_t>(found - kTiledWindows.begin());
 }
 
-bool is_trivial(const PoolAxis& axis) { return axis.input == 1 && axis.window == 1 && axis.start_padding == 0; }
+bool is_trivial(const PoolAxis& axis) {
+  return axis.input == 1 && axis.output == 1 && axis.window == 1 && axis.start_padding == 0;
+}
 
 bool contiguous(Tensors tensors, int axis) {
   return std::ranges::all_of(tensors, [&](const Tensor* t) { return t->sizes[axis] == 1 || t->strides[axis] == 1; });
 }
-bool channels_first(Tensors tensors) { return contiguous(tensors, 4) && !contiguous(tensors, 1); }
 
 std::string refuse(const PoolGeometry& g, DType dtype, const Winners& winners, Tensors tensors) {
   if (dtype != DType::f32 && dtype != DType::f16 && dtype != DType::bf16) return "the type is not f32, f16 or bf16";
@@ -60,11 +61,11 @@ std::string refuse(const PoolGeometry& g, DType dtype, const Winners& winners, T
 // ---- Tiles ---------------------------------------------------------------------------------------------
 
 // Where elements move together: so many of x and dx, so many of the other tensors.
-struct Together {
+struct Widths {
   int wide = 1, narrow = 1;
 };
 
-bool divides(int together, const Tensor& t, int innermost) {
+bool moves_in(int together, const Tensor& t, int innermost) {
   if (t.sizes[innermost] % together != 0) return false;
   for (int i = 0; i < 5; ++i) {
     if (i != innermost && t.sizes[i] > 1 && t.strides[i] % together != 0) return false;
@@ -91,17 +92,18 @@ class Tiles {
                     .row_padding = as_int(h.start_padding),
                     .depth_window = as_int(d.window),
                     .depth_stride = as_int(d.stride)};
-    const bool planar = channels_first(wide) || channels_first(narrow);
+    const auto all_contiguous = [&](int axis) { return contiguous(wide, axis) && contiguous(narrow, axis); };
+    const bool planar = all_contiguous(4) && (g.channels == 1 || !all_contiguous(1));
     odd_.tile = planar ? PoolTile::odd_columns : PoolTile::odd_channels;
     const TiledWindow& window = kTiledWindows[odd_.window];
-    Together together{.wide = kTileChannels, .narrow = kTileChannels};
+    Widths together{.wide = kTileChannels, .narrow = kTileChannels};
     if (planar) {
       together = {.wide = tile_columns(window, size_of(dtype), searches_only),
                   .narrow = tile_windows(window, size_of(dtype), searches_only)};
     }
     aligned_ = odd_;
     const auto fits = [&](Tensors tensors, int count) {
-      return std::ranges::all_of(tensors, [&](const Tensor* t) { return divides(count, *t, planar ? 4 : 1); });
+      return std::ranges::all_of(tensors, [&](const Tensor* t) { return moves_in(count, *t, planar ? 4 : 1); });
     };
     if (!fits(wide, together.wide) || !fits(narrow, together.narrow)) return;
     aligned_.tile = planar ? PoolTile::columns : PoolTile::channels;
@@ -215,8 +217,10 @@ std::string refuse_tiles(const MaxPoolGradPlan& plan) {
   if (!why.empty() || is_trivial(depth)) return why;
   if (plan.recomputes()) return "there is a depth axis, and no stored winners";
   if (!tiles_volumes(kTiledWindows[place_of(g)])) return "no kernel is compiled for such windows with a depth axis";
-  if (g.taps() > kMostTaps || depth.window > depth.stride || depth.start_padding != 0 || depth.dilation != 1)
+  if (g.taps() > kMostTapBits || depth.window > depth.stride || depth.start_padding != 0 || depth.dilation != 1)
     return "windows overlap along the depth, or have padding there";
+  // The walk goes over the depths of dx: windows beyond the last one would not be looked at.
+  if ((depth.output - 1) * depth.stride >= depth.input) return "windows lie beyond the depth";
   return {};
 }
 

@@ -7,6 +7,7 @@
 #include "ops/resample/cuda_doubled.h"
 
 #include "backends/cuda/chunk.cuh"
+#include "backends/cuda/divisor.h"
 #include "backends/cuda/launch.cuh"
 
 #include <algorithm>
@@ -336,7 +337,6 @@ cudaError_t with_kind(const DoubledKind& kind, const Run& run) {
 }  // namespace
 
 bool cut_doubled(const DoubledKind& kind, DoubledProblem& p) {
-  const auto divide_up = [](std::int64_t a, std::int64_t b) { return static_cast<std::uint32_t>((a + b - 1) / b); };
   p.groups = divide_up(p.columns, doubled_columns(kind));
   p.vectors = kind.planar ? 1 : p.channels / kDoubledChannels;
   p.depth_groups = kind.volume ? divide_up(p.depth, doubled_depths(kind)) : 1;

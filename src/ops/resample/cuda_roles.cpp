@@ -49,7 +49,9 @@ std::string assign_roles(const ResampleGradPlan& plan, Roles& roles) {
   roles.volume = resampled.size() == 3;
   if (roles.volume) roles.depth = resampled.front();
   if (resampled.size() > 1) roles.rows = resampled[resampled.size() - 2];
-  if (resampled.size() == 1 && !left.empty()) {  // rows that are left alone, rather than blocks of one row
+  // Rows that are left alone, rather than blocks of one row; not so many that their table counts.
+  constexpr std::int64_t kMostRows = 1 << 20;
+  if (resampled.size() == 1 && !left.empty() && left.back().inputs <= kMostRows) {
     roles.rows = left.back();
     left.pop_back();
   }

@@ -16,12 +16,13 @@ constexpr auto kLastShape = static_cast<std::size_t>(SeparableShape::odd_channel
 template <class Run>
 auto with_shape(const SeparableKind& kind, const Run& run) {
   decltype(run.template operator()<float, typename ShapeOf<SeparableShape::columns, Exact::none>::type>()) result{};
+  const auto shape = [&]<class T, Exact kExact, SeparableShape kShape>() {
+    if constexpr (sizeof(T) == 2 || together(kShape).in <= 4) {  // a vector is of 16 bytes
+      if (kind.shape == kShape) result = run.template operator()<T, typename ShapeOf<kShape, kExact>::type>();
+    }
+  };
   const auto exact = [&]<class T, Exact kExact, std::size_t... kShapes>(std::index_sequence<kShapes...>) {
-    ((static_cast<std::size_t>(kind.shape) == kShapes
-          ? void(result =
-                     run.template operator()<T, typename ShapeOf<static_cast<SeparableShape>(kShapes), kExact>::type>())
-          : void()),
-     ...);
+    (shape.template operator()<T, kExact, static_cast<SeparableShape>(kShapes)>(), ...);
   };
   const auto type = [&]<class T>() {
     constexpr auto kShapes = std::make_index_sequence<kLastShape + 1>{};

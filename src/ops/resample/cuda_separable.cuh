@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The gradient of resampling two or three neighbouring axes, outermost first, in one kernel. A block makes a few rows
+// The gradient of resampling one, two or three axes, outermost first, in one kernel. A block makes a few rows
 // of dx, a tile of columns wide. Down the columns every dy is read once: it is added to the sums of the one or two rows
 // it feeds, and a row that gets no more goes to shared memory. From there the sums along the rows are taken.
 //
@@ -7,6 +7,7 @@
 #pragma once
 
 #include "backends/cuda/chunk.cuh"
+#include "backends/cuda/divisor.h"
 #include "ops/resample/cuda_separable.h"
 
 #include <algorithm>
@@ -100,7 +101,6 @@ template <class Shape>
 ResampleGrid cut_resample(ResampleCut& cut, const OutputRun* column_runs) {
   constexpr std::uint32_t kMostPixel = Shape::kChunk == 8 ? 64 : 32;
   constexpr std::uint32_t kAligned = Shape::kChunk;
-  const auto divide_up = [](std::uint32_t a, std::uint32_t b) { return (a + b - 1) / b; };
   // Channels that do not come in chunks are kept together, so that rows are without gaps; pieces of rows want that,
   // too.
   const bool whole = cut.channels % kAligned != 0 || cut.channels <= kMostPixel || Shape::kPieces > 1;
@@ -112,17 +112,18 @@ ResampleGrid cut_resample(ResampleCut& cut, const OutputRun* column_runs) {
   const std::uint32_t inputs = cut.columns.inputs, outputs = cut.columns.outputs;
   const std::uint32_t most = (Shape::kLanes > 0 ? Shape::kLanes : Shape::kThreads) * Shape::kColumns * Shape::kPasses;
   std::uint32_t widest = 0;  // of the tiles, in outputs
-  for (cut.tiles = 1;; ++cut.tiles) {
-    cut.tile_columns = divide_up(inputs, cut.tiles * kAligned) * kAligned;
+  cut.tiles = static_cast<std::uint32_t>(std::max<std::uint64_t>(std::uint64_t{outputs} * cut.pixel / most, 1));
+  for (;; ++cut.tiles) {
+    cut.tile_columns = divide_up(inputs, std::int64_t{cut.tiles} * kAligned) * kAligned;
     widest = 0;
     for (std::uint32_t i = 0; i < inputs; i += cut.tile_columns) {
       const std::uint32_t begin = column_runs[i].begin / kAligned * kAligned;
       const std::uint32_t end = column_runs[std::min(i + cut.tile_columns, inputs) - 1].end;
       widest = std::max(widest, std::min(divide_up(end, kAligned) * kAligned, outputs) - begin);
     }
-    if (cut.tile_columns <= kAligned || widest * cut.pixel <= most) break;
+    if (cut.tile_columns <= kAligned || std::uint64_t{widest} * cut.pixel <= most) break;
   }
-  if (widest * cut.pixel > most) return {};
+  if (std::uint64_t{widest} * cut.pixel > most) return {};
   cut.tiles = divide_up(inputs, cut.tile_columns);
   cut.lanes =
       Shape::kLanes > 0 ? Shape::kLanes : std::max(divide_up(widest * cut.pixel, Shape::kColumns * Shape::kPasses), 1u);

@@ -64,6 +64,8 @@ inline std::optional<ResampleTables> make_tables(std::int32_t inputs, std::int32
     }
   }
   if (longest > kMostTerms) return std::nullopt;
+  // A few long sums among short ones would make a table out of all proportion.
+  if (longest * inputs > 8 * (std::int64_t{inputs} + outputs)) return std::nullopt;
   std::int32_t last = 0;
   for (FedInputs& fed : tables.fed) {
     if (fed.input < 0) fed.input = last;
