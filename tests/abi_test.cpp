@@ -54,11 +54,48 @@ constexpr bool kUnderTsan = true;
 constexpr bool kUnderTsan = false;
 #endif
 
+// A host's pool: a new thread for each task, with a floating-point mode of its own where there is one to set.
+struct Pool {
+  std::atomic<int> calls = 0;
+  std::atomic<int> changed_modes = 0;
+  unsigned mode = 0;  // 0: as it is
+
+  static void parallel_for(void* context, std::int64_t count, void (*task)(void*, std::int64_t), void* data) {
+    Pool& pool = *static_cast<Pool*>(context);
+    ++pool.calls;
+    std::vector<std::thread> threads;
+    for (std::int64_t i = 0; i < count; ++i) threads.emplace_back([&pool, task, data, i] { pool.run(task, data, i); });
+    for (std::thread& thread : threads) thread.join();
+  }
+  void use_in(tools::CreateOptions& options) {
+    options.parallel_for = parallel_for;
+    options.parallel_for_context = this;
+  }
+
+ private:
+  void run(void (*task)(void*, std::int64_t), void* data, std::int64_t i) {
+#if defined(__SSE2__)
+    if (mode != 0) _mm_setcsr(mode);
+    task(data, i);
+    if (mode != 0 && (_mm_getcsr() & 0xffc0u) != (mode & 0xffc0u)) ++changed_modes;
+#else
+    task(data, i);
+#endif
+  }
+};
+
+// TSan does not see what orders oneTBB's threads, which are not compiled with it: there operators run in a pool.
+tools::CreateOptions visible(tools::CreateOptions options) {
+  static Pool pool;
+  if (kUnderTsan && options.parallel_for == nullptr) pool.use_in(options);
+  return options;
+}
+
 // A problem, created, with memory bound to it.
 class Bound {
  public:
   Bound(const tools::Problem& problem, std::int32_t dtype, const tools::CreateOptions& options = {})
-      : specs_(tools::tensors(problem, dtype)), created_(tools::try_create(problem, specs_, options)) {
+      : specs_(tools::tensors(problem, dtype)), created_(tools::try_create(problem, specs_, visible(options))) {
     EXPECT_TRUE(created_.op) << created_.error;
     std::uint64_t salt = 0;
     for (const tools::TensorSpec& spec : specs_.inputs) {
@@ -131,47 +168,14 @@ const char* const kSmallOfEachKind[] = {
     "convert-winners --x-shape 2,3,9,9 --window 3 --strides 2 --winners-kind compact --winners flat",
 };
 
-// A host's pool: a new thread for each task, with a floating-point mode of its own where there is one to set.
-struct Pool {
-  std::atomic<int> calls = 0;
-  std::atomic<int> changed_modes = 0;
-  unsigned mode = 0;  // 0: as it is
-
-  static void parallel_for(void* context, std::int64_t count, void (*task)(void*, std::int64_t), void* data) {
-    Pool& pool = *static_cast<Pool*>(context);
-    ++pool.calls;
-    std::vector<std::thread> threads;
-    for (std::int64_t i = 0; i < count; ++i) threads.emplace_back([&pool, task, data, i] { pool.run(task, data, i); });
-    for (std::thread& thread : threads) thread.join();
-  }
-  void use_in(tools::CreateOptions& options) {
-    options.parallel_for = parallel_for;
-    options.parallel_for_context = this;
-  }
-
- private:
-  void run(void (*task)(void*, std::int64_t), void* data, std::int64_t i) {
-#if defined(__SSE2__)
-    if (mode != 0) _mm_setcsr(mode);
-    task(data, i);
-    if (mode != 0 && (_mm_getcsr() & 0xffc0u) != (mode & 0xffc0u)) ++changed_modes;
-#else
-    task(data, i);
-#endif
-  }
-};
-
 // The ways to run a problem on the CPU: every implementation that takes it, with each of these numbers of threads.
-// (TSan does not see what orders oneTBB's threads, which are not compiled with it.)
 std::vector<tools::CreateOptions> ways(const tools::Problem& problem, std::int32_t dtype, std::vector<int> threads) {
-  static Pool pool;
   std::vector<tools::CreateOptions> result;
   for (const std::string& name : tools::implementations_of(problem.kind, BP_DEVICE_CPU)) {
     for (const int count : threads) {
       tools::CreateOptions options;
       options.implementation = name;
       options.threads = count;
-      if (kUnderTsan) pool.use_in(options);
       if (tools::try_create(problem, tools::tensors(problem, dtype), options).op) result.push_back(options);
     }
   }
