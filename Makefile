@@ -29,7 +29,7 @@ test: build ## all tests, and the named problems under ASan and UBSan
 	@scripts/ctest.sh release $(JOBS)
 	@scripts/build.sh asan OFF $(JOBS) backpass_cli operators_test errors_test
 	@printf '%s\n' 'BACKPASS_PART_BYTES=1 BACKPASS_CACHE_BYTES=0 build/asan/tools/backpass check --threads 1,3' \
-	  'build/asan/tools/backpass check --random 4000 --first 900001' 'build/asan/tools/backpass check' | \
+	  'build/asan/tools/backpass check --random 2500 --first 900001' 'build/asan/tools/backpass check' | \
 	  xargs -P $(JOBS) -L 1 -t env
 	@scripts/ctest.sh asan $(JOBS) -L '^(operators_test|errors_test)$$'
 
