@@ -14,16 +14,16 @@ RELU = 1
 
 class Cudnn:
     def __init__(self):
-        self.library = ctypes.CDLL("libcudnn.so.9")
-        self.library.cudnnGetVersion.restype = ctypes.c_size_t
-        self.library.cudnnGetErrorString.restype = ctypes.c_char_p
+        self.functions = ctypes.CDLL("libcudnn.so.9")
+        self.functions.cudnnGetVersion.restype = ctypes.c_size_t
+        self.functions.cudnnGetErrorString.restype = ctypes.c_char_p
         self.handle = self.create("cudnnCreate")
         self.call("cudnnSetStream", self.handle, ctypes.c_void_p(torch.cuda.current_stream().cuda_stream))
 
     def call(self, name, *arguments):
-        status = getattr(self.library, name)(*arguments)
+        status = getattr(self.functions, name)(*arguments)
         if status != 0:
-            raise Absent(f"{name}: {self.library.cudnnGetErrorString(status).decode()}")
+            raise Absent(f"{name}: {self.functions.cudnnGetErrorString(status).decode()}")
 
     def create(self, name):
         made = ctypes.c_void_p()
@@ -41,7 +41,7 @@ class Cudnn:
         return descriptor
 
     def version(self):
-        number = self.library.cudnnGetVersion()
+        number = self.functions.cudnnGetVersion()
         return f"{number // 10000}.{number // 100 % 100}.{number % 100}"
 
 
@@ -130,5 +130,5 @@ def operators(cudnn):
 
 
 if __name__ == "__main__":
-    library = Cudnn()
-    serve(f"cuDNN {library.version()}", operators(library))
+    cudnn = Cudnn()
+    serve(f"cuDNN {cudnn.version()}", operators(cudnn))
