@@ -243,6 +243,7 @@ constexpr Implementation<MaxPoolPlan> kMaxPool[] = {
     {"gather", accept_all<MaxPoolPlan>, make_search},
 };
 constexpr Implementation<MaxPoolGradPlan> kMaxPoolGrad[] = {
+    {"scatter", refuse_scatter, make_scatter},
     {"tiles", refuse_tiles, make_tiles},
     {"gather", accept_all<MaxPoolGradPlan>, make_gather},
 };

@@ -2,10 +2,12 @@
 // What the CUDA implementations of max pooling share on the host.
 #pragma once
 
+#include "ops/max_pool/cuda_tiles.h"
 #include "ops/max_pool/max_pool.h"
 
 #include <cuda_runtime_api.h>
 
+#include <initializer_list>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -28,6 +30,25 @@ class WrongWinnersReport {
   PoolGeometry geometry_;
   int rank_;
 };
+
+// An axis that is not there.
+inline bool is_trivial(const PoolAxis& axis) {
+  return axis.input == 1 && axis.output == 1 && axis.window == 1 && axis.start_padding == 0;
+}
+
+template <class Data>
+PoolView<Data> view(Data* data, const Tensor& t) {
+  const Dims& s = t.strides;
+  return {data, s[0], s[1], s[2], s[3], s[4]};
+}
+
+// Why `scatter` is not for them; empty: `pool` is cut. The tensors are those with the geometry's axes.
+struct ScatterPool;
+std::string plan_scatter(const PoolGeometry& geometry, DType dtype, std::initializer_list<const Tensor*> tensors,
+                         ScatterPool& pool);
+
+std::string refuse_scatter(const MaxPoolGradPlan& plan);
+std::unique_ptr<Kernel> make_scatter(std::shared_ptr<const MaxPoolGradPlan> plan, const Settings& settings);
 
 std::string refuse_tiles(const MaxPoolPlan& plan);
 std::string refuse_tiles(const MaxPoolGradPlan& plan);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Max pooling in tiles: each thread walks down its strip and stores what it finds.
+// Max pooling in tiles: each thread walks down its strip and stores what it finds, values, winners or both.
 #include "ops/max_pool/cuda_search.cuh"
 #include "ops/max_pool/cuda_tiles.cuh"
 
@@ -7,7 +7,7 @@ namespace bp::cuda {
 
 namespace {
 
-template <class T, class Tile, bool kWinners>
+template <class T, class Tile, bool kValues, bool kWinners>
 __global__ void __launch_bounds__(kPoolThreads)
     search_tiles(PoolCut cut, PoolView<const T> x, PoolView<T> y, PoolView<std::uint8_t> winners) {
   const PoolPlace at = PoolPlace::find<Tile>(cut, 1);
@@ -24,16 +24,18 @@ __global__ void __launch_bounds__(kPoolThreads)
 #pragma unroll
     for (int i = 0; i < Tile::kWindows; i += Tile::kChunk) {
       if (window + i >= cut.out_width) continue;
-      Chunk<T, kElements> y_chunk;
+      [[maybe_unused]] Chunk<T, kElements> y_chunk;
       Chunk<std::uint8_t, kElements> winners_chunk;
 #pragma unroll
       for (int k = 0; k < kElements; ++k) {
         const int w = i + k / Tile::kChannels, c = k % Tile::kChannels;
         const bool none = best[w][c].none();
-        y_chunk.at[k] = none ? minus_infinity<T>() : search.value(cut, r, w, c, best[w][c]);
+        if constexpr (kValues) {
+          y_chunk.at[k] = none ? minus_infinity<T>() : search.value(cut, r, w, c, best[w][c]);
+        }
         winners_chunk.at[k] = static_cast<std::uint8_t>(none ? kNoTap : best[w][c].winner());
       }
-      store(y_to + r * y.row + i * y.column, y_chunk);
+      if constexpr (kValues) store(y_to + r * y.row + i * y.column, y_chunk);
       if constexpr (kWinners) store(winners_to + r * winners.row + i * winners.column, winners_chunk);
     }
   });
@@ -47,7 +49,9 @@ cudaError_t tiled_search(const TiledPool& pool, const ConstPoolView& x, const Mu
     PoolCut cut = pool.problem;
     // Long strips share few rows with their neighbours, short ones are many threads.
     const PoolGrid grid = cut_pool<Tile>(cut, false, 1, kPoolThreads, 16);
-    const auto kernel = winners.data == nullptr ? search_tiles<T, Tile, false> : search_tiles<T, Tile, true>;
+    const auto kernel = winners.data == nullptr ? search_tiles<T, Tile, true, false>
+                        : y.data == nullptr     ? search_tiles<T, Tile, false, true>
+                                                : search_tiles<T, Tile, true, true>;
     return launch_blocks(stream, grid.blocks, grid.threads, 0, kernel, cut, typed<const T>(x), typed<T>(y),
                          typed<std::uint8_t>(winners));
   });

@@ -4,9 +4,10 @@
 
 #include "backends/cuda/kernel.h"
 #include "ops/max_pool/cuda_max_pool.h"
+#include "ops/max_pool/cuda_scatter.h"
 
 #include <algorithm>
-#include <cstdlib>
+#include <cstddef>
 #include <initializer_list>
 #include <limits>
 
@@ -32,12 +33,13 @@ std::size_t place_of(const PoolGeometry& g) {
   return static_cast<std::size_t>(found - kTiledWindows.begin());
 }
 
-bool is_trivial(const PoolAxis& axis) {
-  return axis.input == 1 && axis.output == 1 && axis.window == 1 && axis.start_padding == 0;
-}
-
 bool contiguous(Tensors tensors, int axis) {
   return std::ranges::all_of(tensors, [&](const Tensor* t) { return t->sizes[axis] == 1 || t->strides[axis] == 1; });
+}
+
+// Whether threads keep to columns, rather than to channels.
+bool is_planar(const PoolGeometry& g, Tensors tensors) {
+  return contiguous(tensors, 4) && (g.channels == 1 || !contiguous(tensors, 1));
 }
 
 std::string refuse(const PoolGeometry& g, DType dtype, const Winners& winners, Tensors tensors) {
@@ -76,7 +78,7 @@ bool moves_in(int together, const Tensor& t, int innermost) {
 // The tile for memory that is aligned, as the strides may allow it and the pointers of a run then do, and the other.
 class Tiles {
  public:
-  Tiles(const PoolGeometry& g, DType dtype, bool searches_only, Tensors wide, Tensors narrow) {
+  Tiles(const PoolGeometry& g, DType dtype, bool searches_only, bool planar, Tensors wide, Tensors narrow) {
     const PoolAxis &d = g.axes[0], &h = g.axes[1], &w = g.axes[2];
     const auto as_int = [](std::int64_t v) { return static_cast<int>(v); };
     odd_.dtype = dtype;
@@ -92,8 +94,6 @@ class Tiles {
                     .row_padding = as_int(h.start_padding),
                     .depth_window = as_int(d.window),
                     .depth_stride = as_int(d.stride)};
-    const auto all_contiguous = [&](int axis) { return contiguous(wide, axis) && contiguous(narrow, axis); };
-    const bool planar = all_contiguous(4) && (g.channels == 1 || !all_contiguous(1));
     odd_.tile = planar ? PoolTile::odd_columns : PoolTile::odd_channels;
     const TiledWindow& window = kTiledWindows[odd_.window];
     Widths together{.wide = kTileChannels, .narrow = kTileChannels};
@@ -125,12 +125,6 @@ class Tiles {
   std::size_t wide_bytes_ = 1, narrow_bytes_ = 1, winner_bytes_ = 1;
 };
 
-template <class Data>
-PoolView<Data> view(Data* data, const Tensor& t) {
-  const Dims& s = t.strides;
-  return {data, s[0], s[1], s[2], s[3], s[4]};
-}
-
 // ---- max_pool ------------------------------------------------------------------------------------------
 
 class TiledMaxPool {
@@ -148,8 +142,10 @@ class TiledMaxPool {
  private:
   static Tiles tiles_of(const MaxPoolPlan& plan) {
     const DType dtype = plan.x.dtype;
-    if (plan.winners.kind == WinnersKind::none) return {plan.geometry, dtype, true, {&plan.x}, {&plan.y}};
-    return {plan.geometry, dtype, true, {&plan.x}, {&plan.y, &plan.winners.tensor}};
+    const Tensor &x = plan.x, &y = plan.y, &winners = plan.winners.tensor;
+    if (plan.winners.kind == WinnersKind::none)
+      return {plan.geometry, dtype, true, is_planar(plan.geometry, {&x, &y}), {&x}, {&y}};
+    return {plan.geometry, dtype, true, is_planar(plan.geometry, {&x, &y, &winners}), {&x}, {&y, &winners}};
   }
 
   Tensor x_, y_;
@@ -166,7 +162,8 @@ class TiledGather {
         winners_(plan.winners.tensor),
         dy_(plan.dy),
         dx_(plan.dx),
-        tiles_(plan.geometry, plan.dx.dtype, false, {&dx_}, {&dy_, &winners_}) {}
+        tiles_(plan.geometry, dx_.dtype, false, is_planar(plan.geometry, {&dx_, &dy_, &winners_}), {&dx_},
+               {&dy_, &winners_}) {}
 
   [[nodiscard]] static std::size_t workspace_bytes() { return sizeof(WrongWinnersFound); }
 
@@ -185,10 +182,14 @@ class TiledGather {
   Tiles tiles_;
 };
 
+// Windows that do not overlap need no one else's winners: in one kernel.
 class TiledRecompute {
  public:
   explicit TiledRecompute(const MaxPoolGradPlan& plan)
-      : x_(plan.x), dy_(plan.dy), dx_(plan.dx), tiles_(plan.geometry, plan.dx.dtype, false, {&x_, &dx_}, {&dy_}) {}
+      : x_(plan.x),
+        dy_(plan.dy),
+        dx_(plan.dx),
+        tiles_(plan.geometry, dx_.dtype, false, is_planar(plan.geometry, {&x_, &dy_, &dx_}), {&x_, &dx_}, {&dy_}) {}
 
   cudaError_t launch(const Bindings& bindings, cudaStream_t stream) const {
     const void *x = bindings.inputs[0], *dy = bindings.inputs[1];
@@ -199,6 +200,64 @@ class TiledRecompute {
  private:
   Tensor x_, dy_, dx_;
   Tiles tiles_;
+};
+
+// For the others the winners are found first, into the workspace: a byte more to write and to read for each window is
+// less than what a tile costs that also looks after its neighbours' windows.
+class SearchAndGather {
+ public:
+  explicit SearchAndGather(const MaxPoolGradPlan& plan)
+      : x_(plan.x),
+        dy_(plan.dy),
+        dx_(plan.dx),
+        planar_(is_planar(plan.geometry, {&x_, &dy_, &dx_})),
+        winners_(winners_of(plan.dy, planar_)),
+        search_(plan.geometry, x_.dtype, true, planar_, {&x_}, {&winners_}),
+        gather_(plan.geometry, dx_.dtype, false, planar_, {&dx_}, {&dy_, &winners_}),
+        scatters_(plan_scatter(plan.geometry, dx_.dtype, {&winners_, &dy_, &dx_}, scatter_).empty()) {
+    if (scatters_) require(MaxPoolGrad::kName, "create", prepare_scatter(scatter_));
+  }
+
+  [[nodiscard]] std::size_t workspace_bytes() const {
+    return kWinnersAt + static_cast<std::size_t>(winners_.count());  // tensors have more bytes than that
+  }
+
+  cudaError_t launch(const Bindings& bindings, cudaStream_t stream) const {
+    const void *x = bindings.inputs[0], *dy = bindings.inputs[1];
+    void *dx = bindings.outputs[0], *winners = static_cast<std::byte*>(bindings.workspace) + kWinnersAt;
+    auto* found = static_cast<WrongWinnersFound*>(bindings.workspace);  // there will be none
+    const cudaError_t status = tiled_search(search_.of({x}, nullptr, winners), view(x, x_), MutablePoolView{},
+                                            view(winners, winners_), stream);
+    if (status != cudaSuccess) return status;
+    const ConstPoolView from = view(static_cast<const void*>(winners), winners_);
+    if (scatters_) return scatter_channels(scatter_, from, view(dy, dy_), view(dx, dx_), found, stream);
+    return tiled_gather(gather_.of({dx}, dy, winners), from, view(dy, dy_), view(dx, dx_), found, stream);
+  }
+
+ private:
+  static constexpr std::size_t kWinnersAt = 256;  // as aligned as tensors are
+  static_assert(sizeof(WrongWinnersFound) <= kWinnersAt);
+
+  // In the order of dy's memory, without gaps.
+  static Tensor winners_of(const Tensor& dy, bool planar) {
+    Tensor winners = dy;
+    winners.dtype = DType::u8;
+    winners.strides = packed_strides(dy.shape());
+    if (planar) return winners;
+    const Dims& sizes = dy.sizes;
+    winners.strides[4] = sizes[1];
+    winners.strides[3] = sizes[4] * winners.strides[4];
+    winners.strides[2] = sizes[3] * winners.strides[3];
+    winners.strides[1] = 1;
+    return winners;
+  }
+
+  Tensor x_, dy_, dx_;
+  bool planar_;
+  Tensor winners_;
+  Tiles search_, gather_;
+  ScatterPool scatter_{};
+  bool scatters_;
 };
 
 }  // namespace
@@ -228,7 +287,10 @@ std::unique_ptr<Kernel> make_tiles(std::shared_ptr<const MaxPoolPlan> plan, cons
   return make<MaxPool, TiledMaxPool>(std::move(plan), settings);
 }
 std::unique_ptr<Kernel> make_tiles(std::shared_ptr<const MaxPoolGradPlan> plan, const Settings& settings) {
-  const auto make_body = plan->recomputes() ? make<MaxPoolGrad, TiledRecompute> : make<MaxPoolGrad, TiledGather>;
+  if (!plan->recomputes()) return make<MaxPoolGrad, TiledGather>(std::move(plan), settings);
+  const TiledWindow& window = kTiledWindows[place_of(plan->geometry)];
+  const bool overlap = window.size > window.stride;
+  const auto make_body = overlap ? make<MaxPoolGrad, SearchAndGather> : make<MaxPoolGrad, TiledRecompute>;
   return make_body(std::move(plan), settings);
 }
 

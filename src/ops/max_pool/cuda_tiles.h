@@ -75,7 +75,7 @@ struct TiledPool {
 using ConstPoolView = PoolView<const void>;
 using MutablePoolView = PoolView<void>;
 
-// Winners without data are not written.
+// y or winners without data are not written.
 cudaError_t tiled_search(const TiledPool& pool, const ConstPoolView& x, const MutablePoolView& y,
                          const MutablePoolView& winners, cudaStream_t stream);
 // *found is cleared first.
