@@ -138,6 +138,19 @@ __device__ float add_product(float sum, float weight, float value) {
   if constexpr (kExact) return __fmaf_rn(weight, value, sum);
   return sum + weight * value;
 }
+// Where the weight is 0, which is no tap, the sum stays. Predicated: a branch would hold up the loads behind it.
+template <bool kExact>
+__device__ void add_tap(float& sum, float weight, float value) {
+  if constexpr (kExact) {
+    asm("{ .reg .pred p; setp.neu.f32 p, %1, 0f00000000; @p fma.rn.f32 %0, %1, %2, %0; }"
+        : "+f"(sum)
+        : "f"(weight), "f"(value));
+  } else {
+    asm("{ .reg .pred p; setp.neu.f32 p, %1, 0f00000000; @p add.rn.f32 %0, %0, %2; }"
+        : "+f"(sum)
+        : "f"(weight), "f"(weight * value));
+  }
+}
 
 // The sums of a thread's columns in one row.
 template <int kCount>
@@ -146,9 +159,8 @@ struct RowSums {
 
   template <bool kExact>
   __device__ void add(float weight, const RowSums& values) {
-    if (weight == 0) return;  // no tap
 #pragma unroll
-    for (int i = 0; i < kCount; ++i) at[i] = add_product<kExact>(at[i], weight, values.at[i]);
+    for (int i = 0; i < kCount; ++i) add_tap<kExact>(at[i], weight, values.at[i]);
   }
 };
 
@@ -178,13 +190,13 @@ struct ColumnChunks {
   bool exists[kPieces];
 
   // Moves `at` on to the next row. `keep`: or each piece of each row gets a pointer of its own, at ten instructions.
-  __device__ Raw load(const T*& at, std::int64_t step, bool row_exists) const {
-    Raw raw{};
+  // What does not exist stays as it is.
+  __device__ void load(Raw& raw, const T*& at, std::int64_t step) const {
+    raw.piece[0].load_if(true, at);
 #pragma unroll
-    for (int i = 0; i < kPieces; ++i) raw.piece[i].load_if(row_exists && exists[i], at + i * Shape::kApart);
+    for (int i = 1; i < kPieces; ++i) raw.piece[i].load_if(exists[i], at + i * Shape::kApart);
     at += step;
     keep(at);
-    return raw;
   }
   // `row` begins at the thread's first column.
   __device__ void store_to(float* row, const Sums& sums) const {
@@ -329,45 +341,53 @@ __device__ void sum_down(const ResampleCut& cut, const ResamplePlace& at, const 
 #pragma unroll
     for (int d = 0; d < kDepths; ++d) {
       sums[d].template add<kRowsExact>(fed.weights[0], values[d]);
-      next[d].template add<kRowsExact>(fed.weights[1], values[d]);
+      if constexpr (!kUnit) next[d].template add<kRowsExact>(fed.weights[1], values[d]);  // nearest feeds one input
     }
   };
   const int begin = load_run(cut.rows.runs + at.first_row).begin;
   const int end = load_run(cut.rows.runs + at.end_row - 1).end;
+  Raw raw[kAhead] = {};
   if constexpr (kDepths == 1) {
     const T* at_row = chunks.from + begin * dy.row;
-    for (int o = begin; o < end; o += kAhead) {
-      Raw raw[kAhead];
+    const auto add_row = [&](const Raw& row, const FedInputs& fed) {
+      const Sums values[1] = {row.values()};
+      add(fed, values);
+    };
+    int o = begin;
+    for (; o + kAhead <= end; o += kAhead) {
       FedInputs fed[kAhead];
 #pragma unroll
       for (int i = 0; i < kAhead; ++i) {
-        if constexpr (!kUnit) fed[i] = load_fed(cut.rows.fed + min(o + i, end));
+        if constexpr (!kUnit) fed[i] = load_fed(cut.rows.fed + o + i);
       }
 #pragma unroll
-      for (int i = 0; i < kAhead; ++i) raw[i] = chunks.load(at_row, dy.row, o + i < end);
+      for (int i = 0; i < kAhead; ++i) chunks.load(raw[i], at_row, dy.row);
 #pragma unroll
-      for (int i = 0; i < kAhead; ++i) {
-        if (o + i >= end) continue;
-        const Sums values[1] = {raw[i].values()};
-        add(kUnit ? load_fed(cut.rows.fed + o + i) : fed[i], values);
-      }
+      for (int i = 0; i < kAhead; ++i) add_row(raw[i], kUnit ? load_fed(cut.rows.fed + o + i) : fed[i]);
+    }
+    for (; o < end; ++o) {
+      chunks.load(raw[0], at_row, dy.row);
+      add_row(raw[0], load_fed(cut.rows.fed + o));
     }
   } else {
     for (int o = begin; o < end; ++o) {
       Sums values[kDepths];
       const T* at_depth = chunks.from + depth_begin * dy.depth + o * dy.row;
-      for (int p = depth_begin; p < depth_end; p += kAhead) {
-        Raw raw[kAhead];
+      const auto add_depth = [&](const Raw& depth, const DepthWeights<kDepths>& weights) {
+        const Sums read = depth.values();
 #pragma unroll
-        for (int i = 0; i < kAhead; ++i) raw[i] = chunks.load(at_depth, dy.depth, p + i < depth_end);
+        for (int d = 0; d < kDepths; ++d) values[d].template add<kFirstExact>(weights.weight[d], read);
+      };
+      int p = 0;
+      for (; p + kAhead <= depth_end - depth_begin; p += kAhead) {
 #pragma unroll
-        for (int i = 0; i < kAhead; ++i) {
-          if (p + i >= depth_end) continue;
-          const DepthWeights<kDepths> weights = depth_weights[p + i - depth_begin];
-          const Sums read = raw[i].values();
+        for (int i = 0; i < kAhead; ++i) chunks.load(raw[i], at_depth, dy.depth);
 #pragma unroll
-          for (int d = 0; d < kDepths; ++d) values[d].template add<kFirstExact>(weights.weight[d], read);
-        }
+        for (int i = 0; i < kAhead; ++i) add_depth(raw[i], depth_weights[p + i]);
+      }
+      for (; p < depth_end - depth_begin; ++p) {
+        chunks.load(raw[0], at_depth, dy.depth);
+        add_depth(raw[0], depth_weights[p]);
       }
       add(load_fed(cut.rows.fed + o), values);
     }
