@@ -94,4 +94,15 @@ __device__ void store(T* to, const Chunk<T, kCount>& chunk) {
   *reinterpret_cast<Chunk<T, kCount>*>(to) = chunk;
 }
 
+// An entry of a table that no one writes, in one access.
+template <class V>
+__device__ V load_entry(const V* from) {
+  using Loaded = Bits<static_cast<int>(sizeof(V))>;
+  static_assert(sizeof(V) == sizeof(Loaded) && alignof(V) == sizeof(Loaded));
+  const Loaded raw = __ldg(reinterpret_cast<const Loaded*>(from));
+  V entry;
+  std::memcpy(&entry, &raw, sizeof entry);
+  return entry;
+}
+
 }  // namespace bp::cuda

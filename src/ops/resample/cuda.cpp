@@ -158,6 +158,7 @@ constexpr Implementation<ResamplePlan> kResample[] = {
 };
 constexpr Implementation<ResampleGradPlan> kResampleGrad[] = {
     {"doubled", refuse_doubled, make_doubled},
+    {"near", refuse_near, make_near},
     {"separable", refuse_separable, make_separable},
     {"gather", accept_all<ResampleGradPlan>, make<ResampleGrad, ResampleGradGather>},
 };

@@ -53,12 +53,11 @@ struct Prepared {
   DoubledAxis depth{}, rows{}, columns{};
 };
 
-// So many elements of dy and of dx that move together.
-int chunk_of_dy(const DoubledKind& kind) {
-  return kind.planar ? std::min(2 * doubled_columns(kind), 16 / static_cast<int>(size_of(kind.dtype)))
-                     : kDoubledChannels;
+Together together(const DoubledKind& kind) {
+  if (!kind.planar) return {kDoubledChannels, kDoubledChannels};
+  const int columns = doubled_columns(kind), vector = 16 / static_cast<int>(size_of(kind.dtype));
+  return {std::min(2 * columns, vector), columns};
 }
-int chunk_of_dx(const DoubledKind& kind) { return kind.planar ? doubled_columns(kind) : kDoubledChannels; }
 
 // Empty: it is prepared, but for the weights' addresses.
 std::string prepare(const ResampleGradPlan& plan, Prepared& p) {
@@ -83,8 +82,9 @@ std::string prepare(const ResampleGradPlan& plan, Prepared& p) {
   const std::int64_t innermost = r.planar ? r.columns.inputs : r.channel.inputs;
   const std::int64_t dx_channel = r.planar ? r.channel.dx : 0, dy_channel = r.planar ? r.channel.dy : 0;
   const std::int64_t dx_column = r.planar ? 0 : r.columns.dx, dy_column = r.planar ? 0 : r.columns.dy;
-  if (!divides(chunk_of_dx(p.kind), {innermost, r.batch.dx, dx_channel, r.depth.dx, r.rows.dx, dx_column}) ||
-      !divides(chunk_of_dy(p.kind), {r.batch.dy, dy_channel, r.depth.dy, r.rows.dy, dy_column}))
+  const Together moved = together(p.kind);
+  if (!divides(moved.out, {innermost, r.batch.dx, dx_channel, r.depth.dx, r.rows.dx, dx_column}) ||
+      !divides(moved.in, {r.batch.dy, dy_channel, r.depth.dy, r.rows.dy, dy_column}))
     return "rows are not aligned for vectors";
   p.problem = {.batch = static_cast<std::uint32_t>(r.batch.inputs),
                .channels = static_cast<std::uint32_t>(r.channel.inputs),
@@ -117,15 +117,9 @@ class Doubled {
   }
 
   cudaError_t launch(const Bindings& bindings, cudaStream_t stream) const {
-    const void* dy = bindings.inputs[0];
-    void* dx = bindings.outputs[0];
-    const auto on = [&](const void* data, int count) {
-      return is_aligned(data, static_cast<std::size_t>(count) * size_of(kind_.dtype));
-    };
-    if (!on(dy, chunk_of_dy(kind_)) || !on(dx, chunk_of_dx(kind_))) return otherwise_.launch(bindings, stream);
-    const Roles& r = roles_;
-    return resample_doubled(kind_, problem_, {dy, r.batch.dy, r.channel.dy, r.depth.dy, r.rows.dy, r.columns.dy},
-                            {dx, r.batch.dx, r.channel.dx, r.depth.dx, r.rows.dx, r.columns.dx}, stream);
+    const auto views = views_of(bindings, roles_, kind_.dtype, together(kind_));
+    if (!views) return otherwise_.launch(bindings, stream);
+    return resample_doubled(kind_, problem_, views->dy, views->dx, stream);
   }
 
  private:

@@ -4,7 +4,7 @@
 #pragma once
 
 #include "core/dtype.h"
-#include "ops/resample/cuda_separable.h"
+#include "ops/resample/cuda_view.h"
 
 #include <cuda_runtime_api.h>
 

@@ -25,6 +25,8 @@ class ResampleGradGather {
 
 std::string refuse_doubled(const ResampleGradPlan& plan);
 std::unique_ptr<Kernel> make_doubled(std::shared_ptr<const ResampleGradPlan> plan, const Settings& settings);
+std::string refuse_near(const ResampleGradPlan& plan);
+std::unique_ptr<Kernel> make_near(std::shared_ptr<const ResampleGradPlan> plan, const Settings& settings);
 std::string refuse_separable(const ResampleGradPlan& plan);
 std::unique_ptr<Kernel> make_separable(std::shared_ptr<const ResampleGradPlan> plan, const Settings& settings);
 

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "ops/resample/cuda_roles.h"
 
+#include "backends/cuda/runtime.h"
+
 #include <algorithm>
 #include <numeric>
 #include <vector>
@@ -73,6 +75,17 @@ std::string assign_roles(const ResampleGradPlan& plan, Roles& roles) {
 
 bool divides(int count, std::initializer_list<std::int64_t> lengths) {
   return std::ranges::all_of(lengths, [count](std::int64_t length) { return length % count == 0; });
+}
+
+std::optional<ResampleViews> views_of(const Bindings& bindings, const Roles& roles, DType dtype, Together moved) {
+  const Roles& r = roles;
+  const ResampleViews views{.dy = {bindings.inputs[0], r.batch.dy, r.channel.dy, r.depth.dy, r.rows.dy, r.columns.dy},
+                            .dx = {bindings.outputs[0], r.batch.dx, r.channel.dx, r.depth.dx, r.rows.dx, r.columns.dx}};
+  const auto begins = [&](const void* data, int count) {
+    return is_aligned(data, static_cast<std::size_t>(count) * size_of(dtype));
+  };
+  if (!begins(views.dy.data, moved.in) || !begins(views.dx.data, moved.out)) return std::nullopt;
+  return views;
 }
 
 std::optional<ResampleTables> tables_of(const ResampleGradPlan& plan, const RoleAxis& axis) {

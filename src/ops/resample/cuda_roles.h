@@ -3,6 +3,7 @@
 #pragma once
 
 #include "ops/resample/cuda_tables.h"
+#include "ops/resample/cuda_view.h"
 #include "ops/resample/resample.h"
 
 #include <cstdint>
@@ -33,6 +34,13 @@ std::string assign_roles(const ResampleGradPlan& plan, Roles& roles);
 
 // Whether elements can move together, so many at a time: what their rows and strides are multiples of.
 bool divides(int count, std::initializer_list<std::int64_t> lengths);
+
+// The tensors of a run; nothing where they do not begin where so many elements can move together.
+struct ResampleViews {
+  ResampleView<const void> dy;
+  ResampleView<void> dx;
+};
+std::optional<ResampleViews> views_of(const Bindings& bindings, const Roles& roles, DType dtype, Together moved);
 
 // Of an axis that is left alone, too.
 std::optional<ResampleTables> tables_of(const ResampleGradPlan& plan, const RoleAxis& axis);

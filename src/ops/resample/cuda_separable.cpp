@@ -118,16 +118,9 @@ class Separable {
   }
 
   cudaError_t launch(const Bindings& bindings, cudaStream_t stream) const {
-    const void* dy = bindings.inputs[0];
-    void* dx = bindings.outputs[0];
-    const auto on = [&](const void* data, int count) {
-      return is_aligned(data, static_cast<std::size_t>(count) * size_of(kind_.dtype));
-    };
-    const Together moved = together(kind_.shape);
-    if (!on(dy, moved.in) || !on(dx, moved.out)) return otherwise_.launch(bindings, stream);
-    const Roles& r = roles_;
-    return resample_separable(kind_, cut_, grid_, {dy, r.batch.dy, r.channel.dy, r.depth.dy, r.rows.dy, r.columns.dy},
-                              {dx, r.batch.dx, r.channel.dx, r.depth.dx, r.rows.dx, r.columns.dx}, stream);
+    const auto views = views_of(bindings, roles_, kind_.dtype, together(kind_.shape));
+    if (!views) return otherwise_.launch(bindings, stream);
+    return resample_separable(kind_, cut_, grid_, views->dy, views->dx, stream);
   }
 
  private:

@@ -215,17 +215,6 @@ struct ColumnChunks {
   }
 };
 
-template <class Raw, class V>
-__device__ V load_entry(const V* from) {
-  static_assert(sizeof(V) == sizeof(Raw));
-  const Raw raw = __ldg(reinterpret_cast<const Raw*>(from));
-  V entry;
-  std::memcpy(&entry, &raw, sizeof entry);
-  return entry;
-}
-inline __device__ FedInputs load_fed(const FedInputs* from) { return load_entry<uint4>(from); }
-inline __device__ OutputRun load_run(const OutputRun* from) { return load_entry<uint2>(from); }
-
 // Where a thread works.
 struct ResamplePlace {
   bool here;
@@ -258,8 +247,8 @@ struct ResamplePlace {
         Shape::kPlanar ? 1 : min(static_cast<int>(cut.pixel), static_cast<int>(cut.channels) - at.first_channel);
     at.end_row = min(at.first_row + Shape::kRows, cut.rows.inputs);
     at.end_column = min(at.first_column + static_cast<int>(cut.tile_columns), cut.columns.inputs);
-    at.first_output = load_run(cut.columns.runs + at.first_column).begin / kAligned * kAligned;
-    const int end = load_run(cut.columns.runs + at.end_column - 1).end;
+    at.first_output = load_entry(cut.columns.runs + at.first_column).begin / kAligned * kAligned;
+    const int end = load_entry(cut.columns.runs + at.end_column - 1).end;
     at.end_output = min((end + kAligned - 1) / kAligned * kAligned, cut.columns.outputs);
     return at;
   }
@@ -280,7 +269,7 @@ __device__ void sum_along(const ResampleCut& cut, const ResamplePlace& at, const
     const int column = at.first_column + (Shape::kPlanar ? item : item / vectors);
     const int channel = Shape::kPlanar ? 0 : item % vectors * kOut;
     float sums[Shape::kTogether][kOut] = {};
-    const OutputRun run = load_run(cut.columns.runs + column);
+    const OutputRun run = load_entry(cut.columns.runs + column);
     const float* weights = cut.columns.weights + column;
     const float* from = rows + (run.begin - at.first_output) * at.channels + channel;
 #pragma unroll 2
@@ -344,8 +333,8 @@ __device__ void sum_down(const ResampleCut& cut, const ResamplePlace& at, const 
       if constexpr (!kUnit) next[d].template add<kRowsExact>(fed.weights[1], values[d]);  // nearest feeds one input
     }
   };
-  const int begin = load_run(cut.rows.runs + at.first_row).begin;
-  const int end = load_run(cut.rows.runs + at.end_row - 1).end;
+  const int begin = load_entry(cut.rows.runs + at.first_row).begin;
+  const int end = load_entry(cut.rows.runs + at.end_row - 1).end;
   Raw raw[kAhead] = {};
   if constexpr (kDepths == 1) {
     const T* at_row = chunks.from + begin * dy.row;
@@ -358,16 +347,16 @@ __device__ void sum_down(const ResampleCut& cut, const ResamplePlace& at, const 
       FedInputs fed[kAhead];
 #pragma unroll
       for (int i = 0; i < kAhead; ++i) {
-        if constexpr (!kUnit) fed[i] = load_fed(cut.rows.fed + o + i);
+        if constexpr (!kUnit) fed[i] = load_entry(cut.rows.fed + o + i);
       }
 #pragma unroll
       for (int i = 0; i < kAhead; ++i) chunks.load(raw[i], at_row, dy.row);
 #pragma unroll
-      for (int i = 0; i < kAhead; ++i) add_row(raw[i], kUnit ? load_fed(cut.rows.fed + o + i) : fed[i]);
+      for (int i = 0; i < kAhead; ++i) add_row(raw[i], kUnit ? load_entry(cut.rows.fed + o + i) : fed[i]);
     }
     for (; o < end; ++o) {
       chunks.load(raw[0], at_row, dy.row);
-      add_row(raw[0], load_fed(cut.rows.fed + o));
+      add_row(raw[0], load_entry(cut.rows.fed + o));
     }
   } else {
     for (int o = begin; o < end; ++o) {
@@ -389,7 +378,7 @@ __device__ void sum_down(const ResampleCut& cut, const ResamplePlace& at, const 
         chunks.load(raw[0], at_depth, dy.depth);
         add_depth(raw[0], depth_weights[p]);
       }
-      add(load_fed(cut.rows.fed + o), values);
+      add(load_entry(cut.rows.fed + o), values);
     }
   }
   const Sums nothing[kDepths] = {};
@@ -405,10 +394,10 @@ __global__ void __launch_bounds__(Shape::kThreads)
   const ResamplePlace at = ResamplePlace::find<Shape>(cut);
   int depth_begin = 0, depth_end = 0;
   if constexpr (kDepths > 1) {
-    depth_begin = load_run(cut.depth.runs + at.first_depth).begin;
-    depth_end = load_run(cut.depth.runs + min(at.first_depth + kDepths, cut.depth.inputs) - 1).end;
+    depth_begin = load_entry(cut.depth.runs + at.first_depth).begin;
+    depth_end = load_entry(cut.depth.runs + min(at.first_depth + kDepths, cut.depth.inputs) - 1).end;
     for (int i = static_cast<int>(threadIdx.x); i < depth_end - depth_begin; i += static_cast<int>(blockDim.x)) {
-      const FedInputs fed = load_fed(cut.depth.fed + depth_begin + i);
+      const FedInputs fed = load_entry(cut.depth.fed + depth_begin + i);
 #pragma unroll
       for (int d = 0; d < kDepths; ++d) {
         const int which = at.first_depth + d - fed.input;

@@ -4,22 +4,13 @@
 
 #include "core/dtype.h"
 #include "ops/resample/cuda_tables.h"
+#include "ops/resample/cuda_view.h"
 
 #include <cuda_runtime_api.h>
 
 #include <cstdint>
 
 namespace bp::cuda {
-
-template <class T>
-struct ResampleView {
-  T* data;
-  std::int64_t batch, channel, depth, row, column;  // strides in elements
-};
-template <class T, class Data>
-ResampleView<T> typed(const ResampleView<Data>& view) {
-  return {static_cast<T*>(view.data), view.batch, view.channel, view.depth, view.row, view.column};
-}
 
 struct ResampleCut {
   // The problem; with two axes, depth is not read.
@@ -60,9 +51,6 @@ enum class SeparableShape {
   odd_columns_volume,  // 1
   channels_volume,     // 4, out 4
   odd_channels_volume  // 1
-};
-struct Together {
-  int in, out;
 };
 constexpr Together together(SeparableShape shape) {
   switch (shape) {
