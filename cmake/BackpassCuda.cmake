@@ -7,6 +7,10 @@ endif()
 if(BACKPASS_CUDA STREQUAL "OFF")
   return()
 endif()
+if(BACKPASS_CUDA STREQUAL "AUTO" AND CMAKE_CROSSCOMPILING)
+  message(STATUS "backpass: built for another machine than this one, so no CUDA backend unless BACKPASS_CUDA is ON")
+  return()
+endif()
 
 # Machine code for what is in use, and PTX that the driver of a later device compiles.
 if(NOT DEFINED CMAKE_CUDA_ARCHITECTURES)

@@ -81,12 +81,8 @@ PoolGrid cut_pool(PoolCut& cut, bool halo, int planes_depth, int threads, int st
   const std::uint32_t groups = divide_up(columns, Tile::kColumns);
   const std::uint32_t vectors = divide_up(cut.channels, Tile::kChannels);
   const std::uint32_t beside = halo ? Tile::kGroupsBefore + Tile::kGroupsAfter : 0;
-  // 64 channels, where a block has room for a tile of so many and what is beside it; half of them where that spares a
-  // halo.
-  std::uint32_t most_vectors = std::min<std::uint32_t>(64 / Tile::kChannels, threads / (beside + 1));
-  const bool halved_fits = groups * most_vectors / 2 <= static_cast<std::uint32_t>(threads);
-  if (halo && groups * most_vectors > static_cast<std::uint32_t>(threads) && halved_fits) most_vectors /= 2;
-  cut.vectors = Tile::kPlanar ? 1 : std::min(vectors, most_vectors);
+  constexpr std::uint32_t kMostVectors = 64 / Tile::kChannels;
+  cut.vectors = Tile::kPlanar ? 1 : std::min(vectors, kMostVectors);
   cut.channel_blocks = divide_up(vectors, cut.vectors);
   if (!Tile::kPlanar) cut.vectors = divide_up(vectors, cut.channel_blocks);
   cut.planes = cut.batch * cut.channel_blocks * static_cast<std::uint32_t>(planes_depth);

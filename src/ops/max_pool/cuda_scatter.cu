@@ -46,18 +46,23 @@ __global__ void __launch_bounds__(kLanes)
   std::uint32_t block = blockIdx.x;
   const int first_step = static_cast<int>(block % cut.strips) * cut.strip;
   block /= cut.strips;
-  const int first_column_step = static_cast<int>(block % cut.tiles) * cut.tile;
+  const std::uint32_t block_tile = block % cut.tiles;
   block /= cut.tiles;
   const std::uint32_t channel = block % cut.channel_blocks * kLanes + threadIdx.x;
   const std::int64_t batch = block / cut.channel_blocks;
   const bool here = channel < cut.channels;
 
   // The tile's columns of dx, and the windows that reach them.
-  const int first_column = max(first_column_step * columns.stride - columns.padding, 0);
-  const int end_column = min((first_column_step + cut.tile) * columns.stride - columns.padding, columns.input);
-  const int width = max(end_column - first_column, 0);
-  const int first_window = max(first_column_step - (columns.extent - 1) / columns.stride, 0);
-  const int end_window = min(first_column_step + cut.tile, columns.output);
+  const int first_column = static_cast<int>(block_tile * cut.tile);
+  const int width = min(cut.tile, columns.input - first_column);
+  const bool first_tile = first_column == 0, last_tile = first_column + width == columns.input;
+  const int first_window =
+      first_tile ? 0 : max(ceil_div(first_column + columns.padding - columns.extent + 1, columns.stride), 0);
+  const int end_window = last_tile
+                             ? columns.output
+                             : min((first_column + width - 1 + columns.padding) / columns.stride + 1, columns.output);
+  // The first that begins in this tile: those before it are looked at elsewhere.
+  const int first_own = first_tile ? 0 : ceil_div(first_column + columns.padding, columns.stride);
   const int end_step = min(first_step + cut.strip, max(ceil_div(rows.input + rows.padding, rows.stride), rows.output));
   const int first_row = max(first_step - (rows.extent - 1) / rows.stride, 0);  // of windows
   const int end_row = min(end_step, rows.output);
@@ -78,6 +83,16 @@ __global__ void __launch_bounds__(kLanes)
       winners_at += winners.column;
       keep(dy_at);
       keep(winners_at);
+    }
+  };
+
+  // Looks again at windows among which some have no winner, or a wrong one.
+  const auto report_wrong = [&](int r, int first) {
+    for (int w = max(first, first_own); w < min(first + kAhead, end_window); ++w) {
+      const int tap = winners_from[r * winners.row + w * winners.column];
+      const int column = w * columns.stride - columns.padding + places[min(tap, taps)].column;
+      if (tap == kNoTap || (column >= 0 && column < columns.input)) continue;
+      found->add(((batch * cut.channels + channel) * rows.output + r) * columns.output + w);
     }
   };
 
@@ -108,29 +123,19 @@ __global__ void __launch_bounds__(kLanes)
       for (int w = first_window; w < end_window; w += kAhead) {
         const Windows<T> at = next;
         read_next();
-        bool all_added = true;
+        bool all_right = true;
         const int first = w * columns.stride - columns.padding;  // column of tap 0
 #pragma unroll
         for (int i = 0; i < kAhead; ++i) {
           if (w + i >= end_window) break;
           const TapPlace place = places[min(static_cast<int>(at.winners[i].chunk().at[0]), taps)];
-          const int column = first + i * columns.stride - first_column + place.column;
-          const bool added = static_cast<unsigned>(column) < static_cast<unsigned>(width);
-          float* sum = sums + place.row + column * kLanes;
-          if (added) *sum += widened(at.dy[i].chunk().at[0]);
-          all_added &= added;
+          const int column = first + i * columns.stride + place.column;
+          const int in_tile = column - first_column;
+          float* sum = sums + place.row + in_tile * kLanes;
+          if (static_cast<unsigned>(in_tile) < static_cast<unsigned>(width)) *sum += widened(at.dy[i].chunk().at[0]);
+          all_right &= static_cast<unsigned>(column) < static_cast<unsigned>(columns.input);
         }
-        if (all_added || !here || r < first_step) continue;
-        // Those that were not have no winner, or one in the next tile, or a wrong one. Each window is looked at by one
-        // thread, that of its own step.
-        for (int i = 0; i < kAhead; ++i) {
-          if (w + i < first_column_step || w + i >= end_window) continue;
-          const int tap = winners_from[r * winners.row + (w + i) * winners.column];
-          const int column = first + i * columns.stride + places[min(tap, taps)].column;
-          if (tap == kNoTap || (column >= 0 && column < columns.input)) continue;
-          const std::int64_t plane = batch * cut.channels + channel;
-          found->add((plane * rows.output + r) * columns.output + w + i);
-        }
+        if (!all_right && here && r >= first_step) report_wrong(r, w);
       }
     }
     // The rows that no later window reaches.
@@ -170,18 +175,13 @@ bool cut_scatter(ScatterPool& pool) {
   constexpr std::uint64_t kAimedBlocks = 1024;
   ScatterCut& cut = pool.cut;
   const ScatterAxis &rows = cut.rows, &columns = cut.columns;
-  const auto steps_of = [](const ScatterAxis& axis) {
-    return std::max(ceil_div(axis.input + axis.padding, axis.stride), axis.output);
-  };
-  const std::int64_t step_bytes = std::int64_t{rows.extent} * columns.stride * kLanes * 4;
-  const std::int64_t least = ceil_div(2 * columns.extent, columns.stride);
-  const int column_steps = steps_of(columns), steps = steps_of(rows);
-  const auto tile = std::max(kAimedBytes / step_bytes, least);
-  cut.tiles = divide_up(column_steps, tile);
-  cut.tile = static_cast<int>(divide_up(column_steps, cut.tiles));
-  const std::int64_t width = std::min(std::int64_t{cut.tile} * columns.stride, std::int64_t{columns.input});
-  const std::int64_t bytes = std::int64_t{rows.extent} * width * kLanes * 4 +
-                             (std::int64_t{rows.window} * columns.window + 1) * std::int64_t{sizeof(TapPlace)};
+  const int steps = std::max(ceil_div(rows.input + rows.padding, rows.stride), rows.output);
+  const std::int64_t column_bytes = std::int64_t{rows.extent} * kLanes * 4;
+  const std::int64_t most = std::max<std::int64_t>(kAimedBytes / column_bytes, 2 * columns.extent);
+  cut.tiles = divide_up(columns.input, most);
+  cut.tile = static_cast<int>(divide_up(columns.input, cut.tiles));
+  const std::int64_t bytes =
+      cut.tile * column_bytes + (std::int64_t{rows.window} * columns.window + 1) * std::int64_t{sizeof(TapPlace)};
   if (bytes > kMostBytes) return false;
   pool.shared_bytes = static_cast<std::uint32_t>(bytes);
   cut.channel_blocks = divide_up(cut.channels, kLanes);

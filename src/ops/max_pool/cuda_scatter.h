@@ -23,8 +23,8 @@ struct ScatterCut {
   std::uint32_t batch, channels;
   ScatterAxis rows, columns;
 
-  // Its cut, by `cut_scatter`: a warp takes 32 channels of a tile of columns of a strip of rows. Both are counted in
-  // steps, each of which ends the rows, or columns, that no later window reaches.
+  // Its cut, by `cut_scatter`: a warp takes 32 channels of a tile of columns of a strip of rows. A strip is counted in
+  // steps, each of which ends the rows that no later window reaches.
   std::uint32_t channel_blocks = 0, tiles = 0, strips = 0;
   int tile = 0, strip = 0;
 };

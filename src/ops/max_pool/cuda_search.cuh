@@ -21,8 +21,8 @@ struct Best<float> {
   int tap = 0;
 
   static __device__ int key_of(float v) {
-    const int bits = __float_as_int(v + 0.0f);  // -0 becomes +0
-    return v != v ? INT_MAX : bits ^ (bits >> 31 & INT_MAX);
+    const int bits = __float_as_int(v + 0.0f);  // -0 becomes +0, and every NaN the one whose bits are INT_MAX
+    return bits ^ (bits >> 31 & INT_MAX);
   }
   static __device__ Best first(int key) { return {key, 0}; }
   // `tap` comes after all that were compared.
@@ -87,6 +87,8 @@ class Search {
   static constexpr int kRows = Window::kExtent;
   static constexpr int kChunks = (Tile::kHigh - Tile::kLow) / Tile::kWide;
   static constexpr int kElements = Tile::kWide * Tile::kChannels;
+  // Where many registers let few threads run, the next row is under way while one is searched.
+  static constexpr bool kReadsAhead = Tile::kChannels > 1 && Window::kStride == 1;
 
  public:
   PoolView<const T> x;  // the first column of row 0
@@ -110,9 +112,17 @@ class Search {
 #pragma unroll
       for (int i = 0; i < kRows - kStride; ++i) search(above[i], rows_[kStride + i]);
     }
+    Row next[kStride] = {};
+    if constexpr (kReadsAhead) read(next, cut, row, from);
     for (int r = first; r < end; ++r) {
       Row below[kStride] = {};
-      read(below, cut, row, from);
+      if constexpr (kReadsAhead) {
+#pragma unroll
+        for (int i = 0; i < kStride; ++i) below[i] = next[i];
+        if (r + 1 < end) read(next, cut, row, from);
+      } else {
+        read(below, cut, row, from);
+      }
       shift();
 #pragma unroll
       for (int i = 0; i < kStride; ++i) search(below[i], rows_[kRows - kStride + i]);

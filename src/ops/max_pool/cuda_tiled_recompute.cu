@@ -82,14 +82,18 @@ __global__ void __launch_bounds__(kPoolThreads)
 cudaError_t tiled_recompute(const TiledPool& pool, const ConstPoolView& x, const ConstPoolView& dy,
                             const MutablePoolView& dx, cudaStream_t stream) {
   return with_tile<false>(pool, [&]<class T, class Tile>() {
-    PoolCut cut = pool.problem;
-    PoolGrid grid{};
-    for (int strip = Tile::kPlanar ? 16 : 32;; strip /= 2) {
-      grid = cut_pool<Tile>(cut, true, 1, kPoolThreads, strip);
-      if (shared_bytes<Tile>(cut) <= kMostSharedBytes || strip == 1) break;
+    if constexpr (!recomputes_at_once(Tile::Window::kPlain, Tile::kPlanar)) {
+      return cudaErrorInvalidValue;
+    } else {
+      PoolCut cut = pool.problem;
+      PoolGrid grid{};
+      for (int strip = Tile::kPlanar ? 16 : 32;; strip /= 2) {
+        grid = cut_pool<Tile>(cut, true, 1, kPoolThreads, strip);
+        if (shared_bytes<Tile>(cut) <= kMostSharedBytes || strip == 1) break;
+      }
+      return launch_blocks(stream, grid.blocks, grid.threads, shared_bytes<Tile>(cut), recompute_tiles<T, Tile>, cut,
+                           typed<const T>(x), typed<const T>(dy), typed<T>(dx));
     }
-    return launch_blocks(stream, grid.blocks, grid.threads, shared_bytes<Tile>(cut), recompute_tiles<T, Tile>, cut,
-                         typed<const T>(x), typed<const T>(dy), typed<T>(dx));
   });
 }
 

@@ -182,7 +182,6 @@ class TiledGather {
   Tiles tiles_;
 };
 
-// Windows that do not overlap need no one else's winners: in one kernel.
 class TiledRecompute {
  public:
   explicit TiledRecompute(const MaxPoolGradPlan& plan)
@@ -202,8 +201,7 @@ class TiledRecompute {
   Tiles tiles_;
 };
 
-// For the others the winners are found first, into the workspace: a byte more to write and to read for each window is
-// less than what a tile costs that also looks after its neighbours' windows.
+// The winners are found first, into the workspace.
 class SearchAndGather {
  public:
   explicit SearchAndGather(const MaxPoolGradPlan& plan)
@@ -288,9 +286,9 @@ std::unique_ptr<Kernel> make_tiles(std::shared_ptr<const MaxPoolPlan> plan, cons
 }
 std::unique_ptr<Kernel> make_tiles(std::shared_ptr<const MaxPoolGradPlan> plan, const Settings& settings) {
   if (!plan->recomputes()) return make<MaxPoolGrad, TiledGather>(std::move(plan), settings);
-  const TiledWindow& window = kTiledWindows[place_of(plan->geometry)];
-  const bool overlap = window.size > window.stride;
-  const auto make_body = overlap ? make<MaxPoolGrad, SearchAndGather> : make<MaxPoolGrad, TiledRecompute>;
+  const bool planar = is_planar(plan->geometry, {&plan->x, &plan->dy, &plan->dx});
+  const bool fused = recomputes_at_once(kTiledWindows[place_of(plan->geometry)], planar);
+  const auto make_body = fused ? make<MaxPoolGrad, TiledRecompute> : make<MaxPoolGrad, SearchAndGather>;
   return make_body(std::move(plan), settings);
 }
 

@@ -23,6 +23,13 @@ inline constexpr std::array<TiledWindow, 7> kTiledWindows{
 // Which of them have a depth axis, too, in the gradient from stored winners.
 constexpr bool tiles_volumes(const TiledWindow& window) { return window.stride == 2 && window.dilation == 1; }
 
+// Where winners are recomputed: in the kernel that gathers from them, or by one before it, into the workspace. Threads
+// that keep to channels have few columns, so that a tile would look after many windows of its neighbours, which costs
+// more than a byte to write and to read for each window.
+constexpr bool recomputes_at_once(const TiledWindow& window, bool planar) {
+  return planar || window.size <= window.stride;
+}
+
 // What a thread keeps to: neighbouring columns of one channel, or neighbouring channels of one or two columns; one by
 // one where memory is not aligned for more.
 enum class PoolTile { columns, odd_columns, channels, odd_channels };
@@ -81,7 +88,7 @@ cudaError_t tiled_search(const TiledPool& pool, const ConstPoolView& x, const Mu
 // *found is cleared first.
 cudaError_t tiled_gather(const TiledPool& pool, const ConstPoolView& winners, const ConstPoolView& dy,
                          const MutablePoolView& dx, WrongWinnersFound* found, cudaStream_t stream);
-// The winners of x, and the gather from them, in one kernel. Without a depth axis.
+// The winners of x, and the gather from them, in one kernel, where `recomputes_at_once`. Without a depth axis.
 cudaError_t tiled_recompute(const TiledPool& pool, const ConstPoolView& x, const ConstPoolView& dy,
                             const MutablePoolView& dx, cudaStream_t stream);
 

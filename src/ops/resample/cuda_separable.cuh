@@ -17,9 +17,10 @@ namespace bp::cuda {
 
 // How the kernel is specialised.
 template <int kThreads_, int kChunk_, int kPieces_, int kPasses_, int kOut_, int kRows_, int kDepths_, int kAhead_,
-          bool kPlanar_, Exact kExact_, int kUnits_ = kPlanar_ ? 2 : 1>
+          bool kPlanar_, Exact kExact_, int kUnits_ = kPlanar_ ? 2 : 1, int kBlocks_ = 0>
 struct ResampleShape {
   static constexpr int kThreads = kThreads_;  // of a block, at most
+  static constexpr int kBlocks = kBlocks_;  // that registers are kept for on a multiprocessor; 0: the compiler's choice
   // Of a row of dy a thread reads kPieces chunks of kChunk elements: several where rows are not aligned for chunks. It
   // does so in kPasses, kAhead rows (with three axes: depths) at a time.
   static constexpr int kChunk = kChunk_;
@@ -58,7 +59,7 @@ struct ShapeOf<SeparableShape::even_columns, kExact> {
 };
 template <Exact kExact>
 struct ShapeOf<SeparableShape::odd_columns, kExact> {
-  using type = ResampleShape<208, 1, 5, 1, 1, 8, 1, 4, true, kExact>;
+  using type = ResampleShape<208, 1, 5, 1, 1, 8, 1, 4, true, kExact, 2, kExact == Exact::all ? 0 : 4>;
 };
 template <Exact kExact>
 struct ShapeOf<SeparableShape::channels, kExact> {
@@ -78,7 +79,7 @@ struct ShapeOf<SeparableShape::few_channels, kExact> {
 };
 template <Exact kExact>
 struct ShapeOf<SeparableShape::odd_channels, kExact> {
-  using type = ResampleShape<256, 1, 7, 1, 1, 8, 1, 4, false, kExact>;
+  using type = ResampleShape<256, 1, 7, 1, 1, 9, 1, kExact == Exact::all ? 4 : 6, false, kExact>;
 };
 template <Exact kExact>
 struct ShapeOf<SeparableShape::columns_volume, kExact> {
@@ -108,6 +109,8 @@ ResampleGrid cut_resample(ResampleCut& cut, const OutputRun* column_runs) {
   cut.channel_blocks = divide_up(cut.channels, cut.pixel);
   cut.planes = cut.batch * cut.channel_blocks;
   cut.strips = divide_up(cut.rows.inputs, Shape::kRows);
+  cut.strip = static_cast<std::uint32_t>(cut.rows.inputs) / cut.strips;
+  cut.longer_strips = static_cast<std::uint32_t>(cut.rows.inputs) % cut.strips;
   cut.depth_strips = Shape::kDepths > 1 ? divide_up(cut.depth.inputs, Shape::kDepths) : 1;
   const std::uint32_t inputs = cut.columns.inputs, outputs = cut.columns.outputs;
   const std::uint32_t most = (Shape::kLanes > 0 ? Shape::kLanes : Shape::kThreads) * Shape::kColumns * Shape::kPasses;
@@ -235,7 +238,9 @@ struct ResamplePlace {
     std::uint32_t block = blockIdx.x;
     at.first_column = static_cast<int>(block % cut.tiles * cut.tile_columns);
     block /= cut.tiles;
-    at.first_row = static_cast<int>(block % cut.strips) * Shape::kRows;
+    const std::uint32_t strip = block % cut.strips;
+    at.first_row = static_cast<int>(strip * cut.strip + min(strip, cut.longer_strips));
+    at.end_row = at.first_row + static_cast<int>(cut.strip + (strip < cut.longer_strips ? 1 : 0));
     block /= cut.strips;
     at.first_depth = static_cast<int>(block % cut.depth_strips) * Shape::kDepths;
     block /= cut.depth_strips;
@@ -245,7 +250,6 @@ struct ResamplePlace {
     at.first_channel = static_cast<int>(plane % cut.channel_blocks * cut.pixel);
     at.channels =
         Shape::kPlanar ? 1 : min(static_cast<int>(cut.pixel), static_cast<int>(cut.channels) - at.first_channel);
-    at.end_row = min(at.first_row + Shape::kRows, cut.rows.inputs);
     at.end_column = min(at.first_column + static_cast<int>(cut.tile_columns), cut.columns.inputs);
     at.first_output = load_entry(cut.columns.runs + at.first_column).begin / kAligned * kAligned;
     const int end = load_entry(cut.columns.runs + at.end_column - 1).end;
@@ -311,6 +315,7 @@ __device__ void sum_down(const ResampleCut& cut, const ResamplePlace& at, const 
   constexpr int kAhead = Shape::kAhead;
   constexpr bool kFirstExact = Shape::kExact != Exact::none;
   constexpr bool kUnit = Shape::kExact == Exact::all;
+  constexpr bool kLazy = kUnit || Shape::kBlocks > 0;  // weights are read when they are used: fewer registers
   constexpr bool kRowsExact = kDepths == 1 ? kFirstExact : kUnit;
   using Raw = typename ColumnChunks<T, Shape>::Raw;
   using Sums = typename ColumnChunks<T, Shape>::Sums;
@@ -347,12 +352,12 @@ __device__ void sum_down(const ResampleCut& cut, const ResamplePlace& at, const 
       FedInputs fed[kAhead];
 #pragma unroll
       for (int i = 0; i < kAhead; ++i) {
-        if constexpr (!kUnit) fed[i] = load_entry(cut.rows.fed + o + i);
+        if constexpr (!kLazy) fed[i] = load_entry(cut.rows.fed + o + i);
       }
 #pragma unroll
       for (int i = 0; i < kAhead; ++i) chunks.load(raw[i], at_row, dy.row);
 #pragma unroll
-      for (int i = 0; i < kAhead; ++i) add_row(raw[i], kUnit ? load_entry(cut.rows.fed + o + i) : fed[i]);
+      for (int i = 0; i < kAhead; ++i) add_row(raw[i], kLazy ? load_entry(cut.rows.fed + o + i) : fed[i]);
     }
     for (; o < end; ++o) {
       chunks.load(raw[0], at_row, dy.row);
@@ -386,7 +391,7 @@ __device__ void sum_down(const ResampleCut& cut, const ResamplePlace& at, const 
 }
 
 template <class T, class Shape>
-__global__ void __launch_bounds__(Shape::kThreads)
+__global__ void __launch_bounds__(Shape::kThreads, Shape::kBlocks)
     sum_separable(const __grid_constant__ ResampleCut cut, const ResampleView<const T> dy, const ResampleView<T> dx) {
   constexpr int kDepths = Shape::kDepths;
   extern __shared__ __align__(16) float shared_rows[];

@@ -21,6 +21,8 @@ struct ResampleCut {
   // block of channels.
   std::uint32_t pixel = 0, channel_blocks = 0, planes = 0;
   std::uint32_t tiles = 0, strips = 0, depth_strips = 0;
+  // Rows of a strip, and how many of them have one more: nearly alike, so that all blocks take nearly the same time.
+  std::uint32_t strip = 0, longer_strips = 0;
   std::uint32_t tile_columns = 0;
   std::uint32_t units = 0, lanes = 0;
 };
