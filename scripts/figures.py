@@ -8,7 +8,31 @@ import re
 import sys
 
 PAGE = "docs/performance.md"
+GOALS = "bench/goals.txt"
 TYPES = ("f32", "f16", "bf16")
+
+
+class Goals:
+    """What is asked of a device's workloads, and how many of the fractions that were shown reach it."""
+
+    def __init__(self, device):
+        lines = [line.split() for line in open(GOALS) if line.strip() and not line.startswith("#")]
+        self.of = {name: (float(f32), float(half)) for dev, name, f32, half in lines if dev == device}
+        self.shown = self.reached = 0
+
+    def show(self, result):
+        goal = self.of.get(result["problem"]) or self.of.get(re.sub(r"_\d+$", "", result["problem"]))
+        text = f"{result['fraction']:.2f}"
+        if goal is None:
+            return text
+        self.shown += 1
+        if result["fraction"] < goal[result["dtype"] != "f32"]:
+            return text + "*"
+        self.reached += 1
+        return text
+
+    def summary(self):
+        return f"{self.reached} of {self.shown} reach their goal ({GOALS}); the others have a star."
 
 
 def recorded_run():
@@ -22,7 +46,7 @@ def recorded_run():
     return dict(sorted(records.items())), paths
 
 
-def table(records):
+def table(records, goals):
     rows = {}
     for threads, record in records.items():
         for result in record["results"]:
@@ -36,8 +60,8 @@ def table(records):
     for (problem, layout), row in rows.items():
         fractions = []
         for dtype in TYPES:
-            found = [row[threads, dtype]["fraction"] for threads in records if (threads, dtype) in row]
-            fractions.append(" / ".join(f"{f:.2f}" for f in found))
+            found = [row[threads, dtype] for threads in records if (threads, dtype) in row]
+            fractions.append(" / ".join(goals.show(result) for result in found))
         result = row.get((most, "f32"))
         times = best_peer(result) if result else ""
         yield f"| {problem} | {layout} | {row['sense']} | " + " | ".join(fractions) + f" | {times} |"
@@ -66,6 +90,7 @@ def cuda_figures():
                 sys.exit(f"{path}: {result['problem']}: not verified")
             rows.setdefault((result["problem"], result["layout"] or ""), {})[result["dtype"]] = result
             sources[result["dtype"]] = f"{path} (commit {record['commit']}, {machine['device']}, {machine['driver']})"
+    goals = Goals("cuda")
     types = [t for t in TYPES if any(t in row for row in rows.values())]
     yield "Fractions of the bandwidth of a copy within the device's memory, from " + " and ".join(sorted(set(sources.values()))) + "."
     yield ""
@@ -75,8 +100,10 @@ def cuda_figures():
         kernels = sorted({result["implementation"] for result in row.values()})
         cells = [problem, layout, " ".join(kernels)]
         for t in types:
-            cells += [f"{row[t]['fraction']:.2f}", best_peer(row[t])] if t in row else ["", ""]
+            cells += [goals.show(row[t]), best_peer(row[t])] if t in row else ["", ""]
         yield "| " + " | ".join(cells) + " |"
+    yield ""
+    yield goals.summary()
 
 
 def cpu_figures():
@@ -89,7 +116,10 @@ def cpu_figures():
         f"{machine['compiler']}, commit {first['commit']}."
     )
     yield ""
-    yield from table(records)
+    goals = Goals("cpu")
+    yield from table(records, goals)
+    yield ""
+    yield goals.summary()
 
 
 def main():
