@@ -55,17 +55,20 @@ std::string to_svg(const Run& run, const std::vector<Result>& results) {
     ops.insert(r.op);
   }
   const int height = kTop + kRow * static_cast<int>(rows.size() + ops.size()) + kBottom;
+  const std::string where =
+      run.device ? run.device->facts.name : fmt::format("{}, {} threads", run.machine.cpu, run.limits.threads);
   std::string svg = fmt::format(
       R"(<svg xmlns="http://www.w3.org/2000/svg" width="{0}" height="{1}" viewBox="0 0 {0} {1}" font-family="sans-serif" font-size="12">)"
       "\n"
       R"(<rect width="{0}" height="{1}" fill="white"/>)"
       "\n"
-      R"(<text x="12" y="22" font-size="15" font-weight="bold">Fraction of the floor (the time only to move the bytes) · times faster than the best peer</text>)"
+      R"(<text x="12" y="22" font-size="15" font-weight="bold">Fraction of the {2} · times faster than the best peer</text>)"
       "\n"
-      R"(<text x="12" y="42" fill="#555">{2}, {3}, {4} threads, commit {5}; <tspan fill="#2b6cb0">blue: from memory</tspan>, <tspan fill="#d9822b">orange: in cache</tspan></text>)"
+      R"(<text x="12" y="42" fill="#555">{3}, {4}, commit {5}; <tspan fill="#2b6cb0">blue: from memory</tspan>, <tspan fill="#d9822b">orange: in cache</tspan></text>)"
       "\n",
-      kLabels + kBars + kNumbers, height, results.front().dtype, xml_text(run.machine.cpu), run.limits.threads,
-      xml_text(run.commit));
+      kLabels + kBars + kNumbers, height,
+      run.device ? "bandwidth of a copy" : "floor (the time only to move the bytes)", results.front().dtype,
+      xml_text(where), xml_text(run.commit));
   for (const double mark : {0.0, 0.25, 0.5, 0.75, 1.0}) {
     svg += fmt::format(
         R"(<line x1="{0:.1f}" x2="{0:.1f}" y1="{1}" y2="{2}" stroke="#ddd"/><text x="{0:.1f}" y="{3}" text-anchor="middle" fill="#555">{4}</text>)"
