@@ -136,7 +136,8 @@ struct StepLimit {
 };
 struct WorkloadLimit {
   std::string_view name, dtype;
-  double arithmetic_ns = 0, hot_floor_ns = 0, cold_floor_ns = 0;
+  bool hot = false;  // its tensors fit in the last-level cache, so that the floor is that of the cache
+  double arithmetic_ns = 0, floor_ns = 0;
 };
 struct Limits {
   std::vector<StepLimit> steps;

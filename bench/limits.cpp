@@ -16,6 +16,7 @@ namespace {
 // For each element of dx (of x where the operator is a forward one).
 struct Work {
   std::string_view name;
+  double elements;                       // of dx, in millions
   double gathers, comparisons, terms;    // the steps of gather, search and term
   double read, written;                  // elements of the type
   double winners_read, winners_written;  // bytes
@@ -24,20 +25,27 @@ struct Work {
 // Windows of 3 x 3 with stride 2 are a quarter as many as elements, and nine of them reach four elements. A search
 // along W is shared by the rows of windows that are sought together, four with stride 1 and two with stride 2: for a
 // window of k x k, (k - 1) comparisons along H and (k - 1) * (rows of x read) / (rows of windows) along W. A linear
-// resampling makes two terms of each element on every axis, of those that the axes before it have left.
+// resampling makes two terms of each element on every axis, of those that the axes before it have left; one to half the
+// size, one term of an element of dx.
 constexpr Work kWork[] = {
-    {"pool_3x3_s2_compact", 2.25, 0, 0, 0.25, 1, 0.25, 0},
-    {"pool_3x3_s2_recompute", 2.25, 7 / 4.0, 0, 1.25, 1, 0, 0},
-    {"pool_3x3_s2_forward", 0, 7 / 4.0, 0, 1, 0.25, 0, 0.25},
-    {"pool_2x2_s2_compact", 1, 0, 0, 0.25, 1, 0.25, 0},
-    {"pool_2x2_s2_recompute", 1, 3 / 4.0, 0, 1.25, 1, 0, 0},
-    {"pool_2x2_s2_forward", 0, 3 / 4.0, 0, 1, 0.25, 0, 0.25},
-    {"pool_3x3_s1_compact", 9, 0, 0, 1, 1, 1, 0},
-    {"pool_3x3_s1_recompute", 9, 5, 0, 2, 1, 0, 0},
-    {"pool_5x5_s1_compact", 25, 0, 0, 1, 1, 1, 0},
-    {"pool_5x5_s1_recompute", 25, 12, 0, 2, 1, 0, 0},
-    {"bilinear_x2", 0, 0, 8 + 4, 4, 1, 0, 0},
-    {"trilinear_x2", 0, 0, 16 + 8 + 4, 8, 1, 0, 0},
+    {"pool_3x3_s2_compact", 25.7, 2.25, 0, 0, 0.25, 1, 0.25, 0},
+    {"pool_3x3_s2_recompute", 25.7, 2.25, 7 / 4.0, 0, 1.25, 1, 0, 0},
+    {"pool_3x3_s2_forward", 25.7, 0, 7 / 4.0, 0, 1, 0.25, 0, 0.25},
+    {"pool_2x2_s2_compact", 51.4, 1, 0, 0, 0.25, 1, 0.25, 0},
+    {"pool_2x2_s2_recompute", 51.4, 1, 3 / 4.0, 0, 1.25, 1, 0, 0},
+    {"pool_2x2_s2_forward", 51.4, 0, 3 / 4.0, 0, 1, 0.25, 0, 0.25},
+    {"pool_3d_2_s2_compact", 16.8, 1, 0, 0, 0.125, 1, 0.125, 0},
+    {"pool_3d_2_s2_recompute", 16.8, 1, 7 / 8.0, 0, 1.125, 1, 0, 0},
+    {"pool_3x3_s1_compact", 8.4, 9, 0, 0, 1, 1, 1, 0},
+    {"pool_3x3_s1_recompute", 8.4, 9, 5, 0, 2, 1, 0, 0},
+    {"pool_3x3_d2_compact", 2.1, 9, 0, 0, 1, 1, 1, 0},
+    {"pool_3x3_d2_recompute", 2.1, 9, 5, 0, 2, 1, 0, 0},
+    {"pool_5x5_s1_compact", 1.64, 25, 0, 0, 1, 1, 1, 0},
+    {"pool_5x5_s1_recompute", 1.64, 25, 12, 0, 2, 1, 0, 0},
+    {"bilinear_x2", 2.1, 0, 0, 8 + 4, 4, 1, 0, 0},
+    {"bilinear_65_513", 0.355, 0, 0, 2 * 62.3 + 2 * 7.9, 62.3, 1, 0, 0},
+    {"bilinear_half", 8.4, 0, 0, 0.5 + 1, 0.25, 1, 0, 0},
+    {"trilinear_x2", 1.05, 0, 0, 16 + 8 + 4, 8, 1, 0, 0},
 };
 
 // The nanoseconds of one step of one element.
@@ -61,14 +69,9 @@ class FloorOfElements {
   explicit FloorOfElements(const Settings& settings)
       : settings_(settings), from_(kColdCaches * bp::last_level_cache()), to_(from_.bytes().size()), floor_(1) {}
 
-  double hot(double read, double written) { return time(read, written, bp::last_level_cache() / 2); }
-  double cold(double read, double written) { return time(read, written, from_.bytes().size()); }
-
- private:
-  static constexpr std::size_t kColdCaches = 4;
-
-  double time(double read, double written, std::size_t bytes) {
-    const double elements = static_cast<double>(bytes) / (read + written);
+  // For each of so many elements; where they do not fit in the cache, of as many as fill it several times.
+  double time(double elements, double read, double written) {
+    if (!fits(elements, read, written)) elements = static_cast<double>(from_.bytes().size()) / (read + written);
     const auto part = [&](const Memory& memory, double each) {
       return memory.bytes().first(static_cast<std::size_t>(elements * each));
     };
@@ -82,6 +85,12 @@ class FloorOfElements {
     race(racers, 1, settings_.seconds, settings_.least_repetitions);
     return std::min(racers[0].median(), racers[1].median()) / elements;
   }
+  static bool fits(double elements, double read, double written) {
+    return elements * (read + written) < static_cast<double>(bp::last_level_cache());
+  }
+
+ private:
+  static constexpr std::size_t kColdCaches = 4;
 
   const Settings& settings_;
   Memory from_, to_;
@@ -113,12 +122,13 @@ Limits measure_limits(const Settings& settings) {
     for (const auto& [dtype, widened, rounded] : types) {
       const auto element = static_cast<double>(tools::dtype_size(dtype));
       const double read = w.read * element + w.winners_read, written = w.written * element + w.winners_written;
+      const double elements = w.elements * 1e6;
       limits.workloads.push_back({.name = w.name,
                                   .dtype = tools::dtype_name(dtype),
+                                  .hot = FloorOfElements::fits(elements, read, written),
                                   .arithmetic_ns = w.gathers * step(Step::gather) + w.comparisons * step(Step::search) +
                                                    w.terms * step(Step::term) + w.read * widened + w.written * rounded,
-                                  .hot_floor_ns = floor.hot(read, written),
-                                  .cold_floor_ns = floor.cold(read, written)});
+                                  .floor_ns = floor.time(elements, read, written)});
     }
   }
   return limits;

@@ -158,13 +158,13 @@ std::string strides_row(const Result& r) {
 std::string limits_table(const Limits& limits) {
   std::string table = fmt::format("{:<48} {:>8}\n", "one step of one element", "ns");
   for (const StepLimit& step : limits.steps) table += fmt::format("{:<48} {:>8.4f}\n", step.name, step.ns);
-  table += fmt::format("\n{:<24} {:<5} {:>10} {:>10} {:>10} {:>11} {:>12}\n", "ns for an element", "type", "arithmetic",
-                       "floor hot", "floor cold", "at most hot", "at most cold");
+  table += fmt::format("\n{:<24} {:<5} {:<5} {:>10} {:>10} {:>10} {:>10}\n", "ns for an element", "type", "sense",
+                       "arithmetic", "floor", "at most", "in turn");
   for (const WorkloadLimit& w : limits.workloads) {
-    const auto at_most = [&](double floor) { return floor / std::max(floor, w.arithmetic_ns); };
-    table += fmt::format("{:<24} {:<5} {:>10.3f} {:>10.3f} {:>10.3f} {:>11.2f} {:>12.2f}\n", w.name, w.dtype,
-                         w.arithmetic_ns, w.hot_floor_ns, w.cold_floor_ns, at_most(w.hot_floor_ns),
-                         at_most(w.cold_floor_ns));
+    table +=
+        fmt::format("{:<24} {:<5} {:<5} {:>10.3f} {:>10.3f} {:>10.2f} {:>10.2f}\n", w.name, w.dtype,
+                    w.hot ? "hot" : "cold", w.arithmetic_ns, w.floor_ns,
+                    w.floor_ns / std::max(w.floor_ns, w.arithmetic_ns), w.floor_ns / (w.floor_ns + w.arithmetic_ns));
   }
   return table;
 }
