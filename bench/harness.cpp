@@ -44,6 +44,28 @@ const PeerResult* Result::best_peer() const {
   return best;
 }
 
+void Result::take_better(const Result& other) {
+  if (!verified || !other.verified) {
+    if (verified) *this = other;
+    return;
+  }
+  const auto better = [](std::optional<Timing>& mine, const std::optional<Timing>& theirs) {
+    if (!mine || !theirs) return;
+    const int repetitions = mine->repetitions + theirs->repetitions;
+    const double floor = std::min(mine->floor_ns, theirs->floor_ns);
+    if (theirs->median_ns < mine->median_ns) mine = theirs;
+    mine->floor_ns = floor;
+    mine->repetitions = repetitions;
+  };
+  better(hot, other.hot);
+  better(cold, other.cold);
+  for (PeerResult& peer : peers) {
+    for (const PeerResult& again : other.peers) {
+      if (again.name == peer.name && again.agrees) peer.median_ns = std::min(peer.median_ns, again.median_ns);
+    }
+  }
+}
+
 Result measure(const tools::Problem& problem, std::int32_t dtype, const Settings& settings, const Peers& peers) {
   const tools::Tensors specs = tools::tensors(problem, dtype);
   Operator op(problem, specs, settings.create);

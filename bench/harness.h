@@ -84,6 +84,8 @@ struct Result {
   [[nodiscard]] double fraction() const { return verified ? timing().floor_ns / timing().median_ns : 0; }
   [[nodiscard]] const PeerResult* best_peer() const;  // of those that agree; null: there is none
   [[nodiscard]] double times_best_peer() const { return best_peer()->median_ns / timing().median_ns; }
+  // Of another round of the same: of every side, the better median counts.
+  void take_better(const Result& other);
 };
 
 // Peers are timed in the sense that is judged.

@@ -8,6 +8,9 @@ export BACKPASS_COMMIT=test BACKPASS_PEERS_PYTHON="$folder/none"
 expect() { grep -q -- "$1" "$2" || { echo "not found in $2: $1"; exit 1; }; }
 is_json() { if command -v python3 > /dev/null; then python3 -c "import json, sys; json.load(open(sys.argv[1]))" "$1"; fi; }
 
+# Two rounds are shown as one.
+"$1" bench grad_3_s2_compact --layout nchw --rounds 2 --seconds 0.001 --no-peers > "$folder/rounds"
+test "$(grep -c '^max_pool_grad ' "$folder/rounds")" = 1
 names="grad_3_s2_compact grad_bilinear_x2 grad_half_channels grad_one_element window_3_stride_2"
 # shellcheck disable=SC2086
 "$1" bench $names --dtype f32,f16 --seconds 0.001 --json "$folder/b.json" --plot "$folder/b.svg" > "$folder/table"

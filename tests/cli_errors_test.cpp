@@ -468,6 +468,9 @@ TEST_F(CliErrorsTest, BenchRefusesWhatItDoesNotHave) {
   for (const std::string seconds : {"-1", "3601", "nan", "inf"})
     refuse("bench relu --seconds " + seconds, "--seconds: is " + seconds + ", expected 0 to 3600");
   refuse("bench relu --seconds 1,2", "--seconds: '1,2' is not a number");
+  refuse("bench relu --rounds 0", "--rounds: is 0, expected 1 to 100");
+  refuse("bench relu --rounds 101", "--rounds: is 101, expected 1 to 100");
+  refuse("bench --sizes --rounds 2", "--rounds: is for workloads, expected no table beside it");
   for (const std::string largest : {"0", "1023", "1099511627777"})
     refuse("bench --sizes --largest " + largest, "--largest: is " + largest + ", expected 1024 (1 KiB) to ");
   refuse("bench --sizes --largest -1", "--largest: '-1' is not a count below 2^64");
