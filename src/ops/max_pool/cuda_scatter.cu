@@ -131,8 +131,9 @@ __global__ void __launch_bounds__(kLanes)
           const TapPlace place = places[min(static_cast<int>(at.winners[i].chunk().at[0]), taps)];
           const int column = first + i * columns.stride + place.column;
           const int in_tile = column - first_column;
-          float* sum = sums + place.row + in_tile * kLanes;
-          if (static_cast<unsigned>(in_tile) < static_cast<unsigned>(width)) *sum += widened(at.dy[i].chunk().at[0]);
+          if (static_cast<unsigned>(in_tile) < static_cast<unsigned>(width)) {
+            sums[place.row + in_tile * kLanes] += widened(at.dy[i].chunk().at[0]);
+          }
           all_right &= static_cast<unsigned>(column) < static_cast<unsigned>(columns.input);
         }
         if (!all_right && here && r >= first_step) report_wrong(r, w);
@@ -158,7 +159,7 @@ __global__ void __launch_bounds__(kLanes)
   }
 }
 
-// Calls run(the kernel for the type, T()).
+// Calls run<T>().
 template <class Run>
 cudaError_t with_type(DType dtype, const Run& run) {
   if (dtype == DType::f32) return run.template operator()<float>();
