@@ -201,17 +201,16 @@ class TiledRecompute {
   Tiles tiles_;
 };
 
-// The winners are found first, into the workspace.
+// Where threads keep to channels: the winners are found first, into the workspace.
 class SearchAndGather {
  public:
   explicit SearchAndGather(const MaxPoolGradPlan& plan)
       : x_(plan.x),
         dy_(plan.dy),
         dx_(plan.dx),
-        planar_(is_planar(plan.geometry, {&x_, &dy_, &dx_})),
-        winners_(winners_of(plan.dy, planar_)),
-        search_(plan.geometry, x_.dtype, true, planar_, {&x_}, {&winners_}),
-        gather_(plan.geometry, dx_.dtype, false, planar_, {&dx_}, {&dy_, &winners_}),
+        winners_(winners_of(plan.dy)),
+        search_(plan.geometry, x_.dtype, true, false, {&x_}, {&winners_}),
+        gather_(plan.geometry, dx_.dtype, false, false, {&dx_}, {&dy_, &winners_}),
         scatters_(plan_scatter(plan.geometry, dx_.dtype, {&winners_, &dy_, &dx_}, scatter_).empty()) {
     if (scatters_) require(MaxPoolGrad::kName, "create", prepare_scatter(scatter_));
   }
@@ -236,12 +235,11 @@ class SearchAndGather {
   static constexpr std::size_t kWinnersAt = 256;  // as aligned as tensors are
   static_assert(sizeof(WrongWinnersFound) <= kWinnersAt);
 
-  // In the order of dy's memory, without gaps.
-  static Tensor winners_of(const Tensor& dy, bool planar) {
+  // Without gaps, the channels innermost.
+  static Tensor winners_of(const Tensor& dy) {
     Tensor winners = dy;
     winners.dtype = DType::u8;
     winners.strides = packed_strides(dy.shape());
-    if (planar) return winners;
     const Dims& sizes = dy.sizes;
     winners.strides[4] = sizes[1];
     winners.strides[3] = sizes[4] * winners.strides[4];
@@ -250,9 +248,7 @@ class SearchAndGather {
     return winners;
   }
 
-  Tensor x_, dy_, dx_;
-  bool planar_;
-  Tensor winners_;
+  Tensor x_, dy_, dx_, winners_;
   Tiles search_, gather_;
   ScatterPool scatter_{};
   bool scatters_;
