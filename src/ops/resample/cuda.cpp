@@ -5,6 +5,7 @@
 #include "backends/cuda/kernel.h"
 #include "backends/cuda/memory.h"
 #include "ops/resample/cuda_resample.h"
+#include "ops/resample/cuda_roles.h"
 
 #include <algorithm>
 #include <cstdlib>
@@ -21,12 +22,12 @@ auto values_of(const Values& values) {
 }
 
 // Whether the elements of the output can be counted in 32 bits, and those of the tables, and how far these lead.
-bool fits_32_bits(const Tensor& out, const Tensor& in, const std::array<AxisTable, kMaxRank>& tables) {
+bool fits_32_bits(const Resampling& of) {
   constexpr std::int64_t kMost = std::numeric_limits<std::int32_t>::max();
-  if (out.count() > kMost) return false;
-  for (int i = 0; i < out.rank; ++i) {
-    if (static_cast<std::int64_t>(tables[i].index.size()) > kMost - kSumBlock) return false;
-    if (std::abs(in.strides[i]) * (in.sizes[i] - 1) > kMost) return false;
+  if (of.to.count() > kMost) return false;
+  for (int i = 0; i < of.to.rank; ++i) {
+    if (static_cast<std::int64_t>(of.axes[i].index.size()) > kMost - kSumBlock) return false;
+    if (std::abs(of.from.strides[i]) * (of.from.sizes[i] - 1) > kMost) return false;
   }
   return true;
 }
@@ -122,45 +123,43 @@ class Gather {
   Tables tables_;
 };
 
-std::unique_ptr<Kernel> make_resample(std::shared_ptr<const ResamplePlan> plan, const Settings& settings) {
-  const bool fits = fits_32_bits(plan->y, plan->x, plan->axes);
-  return (fits ? make<Resample, Gather<std::int32_t>> : make<Resample, Gather<std::int64_t>>)(std::move(plan),
-                                                                                              settings);
-}
-
 }  // namespace
 
 // In 32 bits, or in 64.
-struct ResampleGradGather::Counted {
+struct ResampleGatherer::Counted {
   std::unique_ptr<const Gather<std::int32_t>> narrow;
   std::unique_ptr<const Gather<std::int64_t>> wide;
 };
 
-ResampleGradGather::ResampleGradGather(const ResampleGradPlan& plan) {
+template <class Plan>
+void ResampleGatherer::gather(const Plan& plan) {
   Counted counted;
-  if (fits_32_bits(plan.dx, plan.dy, plan.axes)) {
+  if (fits_32_bits(Resampling(plan))) {
     counted.narrow = std::make_unique<Gather<std::int32_t>>(plan);
   } else {
     counted.wide = std::make_unique<Gather<std::int64_t>>(plan);
   }
   counted_ = std::make_unique<const Counted>(std::move(counted));
 }
-ResampleGradGather::~ResampleGradGather() = default;
+ResampleGatherer::ResampleGatherer(const ResamplePlan& plan) { gather(plan); }
+ResampleGatherer::ResampleGatherer(const ResampleGradPlan& plan) { gather(plan); }
+ResampleGatherer::~ResampleGatherer() = default;
 
-cudaError_t ResampleGradGather::launch(const Bindings& bindings, cudaStream_t stream) const {
+cudaError_t ResampleGatherer::launch(const Bindings& bindings, cudaStream_t stream) const {
   return counted_->narrow ? counted_->narrow->launch(bindings, stream) : counted_->wide->launch(bindings, stream);
 }
 
 namespace {
 
 constexpr Implementation<ResamplePlan> kResample[] = {
-    {"gather", accept_all<ResamplePlan>, make_resample},
+    {"near", refuse_near_forward, make_near_forward},
+    {"gather", accept_all<ResamplePlan>, make<Resample, ResampleGatherer>},
 };
 constexpr Implementation<ResampleGradPlan> kResampleGrad[] = {
     {"doubled", refuse_doubled, make_doubled},
     {"near", refuse_near, make_near},
     {"separable", refuse_separable, make_separable},
-    {"gather", accept_all<ResampleGradPlan>, make<ResampleGrad, ResampleGradGather>},
+    {"gather", accept_all<ResampleGradPlan>, make<ResampleGrad, ResampleGatherer>},
 };
 
 }  // namespace

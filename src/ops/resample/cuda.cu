@@ -99,11 +99,9 @@ cudaError_t resample_sum(DType dtype, const void* in, void* out, const ResampleG
   cudaError_t status = cudaSuccess;
   visit(FloatsAndBytes{}, dtype, [&]<class T>() {
     auto kernel = sum_elements<T, Int, kMaxRank>;
-    if constexpr (sizeof(Int) == 4) {
-      if (gather.levels == 1) kernel = sum_elements<T, Int, 1>;
-      if (gather.levels == 2) kernel = sum_elements<T, Int, 2>;
-      if (gather.levels == 3) kernel = sum_elements<T, Int, 3>;
-    }
+    if (gather.levels == 1) kernel = sum_elements<T, Int, 1>;
+    if (gather.levels == 2) kernel = sum_elements<T, Int, 2>;
+    if (gather.levels == 3) kernel = sum_elements<T, Int, 3>;
     status = launch(stream, gather.count, kernel, gather, static_cast<const T*>(in), static_cast<T*>(out));
   });
   return status;

@@ -24,10 +24,10 @@ struct DoubledAxis {
 };
 
 std::optional<DoubledAxis> doubled(const ResampleGradPlan& plan, const RoleAxis& axis) {
-  if (axis.of < 0 || plan.axes[axis.of].left_alone || axis.outputs != 2 * axis.inputs) return std::nullopt;
+  if (axis.of < 0 || plan.axes[axis.of].left_alone || axis.from != 2 * axis.to) return std::nullopt;
   const std::optional<ResampleTables> tables = tables_of(plan, axis);
   if (!tables) return std::nullopt;
-  const auto inputs = static_cast<std::int32_t>(axis.inputs), outputs = static_cast<std::int32_t>(axis.outputs);
+  const auto inputs = static_cast<std::int32_t>(axis.to), outputs = static_cast<std::int32_t>(axis.from);
   DoubledAxis result{.weights = std::vector<DoubledWeights>(tables->runs.size() + 1),
                      .nearest = tables->unit_weights,
                      .exact = tables->short_weights};
@@ -65,10 +65,10 @@ std::string prepare(const ResampleGradPlan& plan, Prepared& p) {
   p.kind.dtype = plan.dx.dtype;
   if (plan.dx.empty() || plan.dy.empty()) return "a tensor is empty";
   if (p.kind.dtype == DType::f64) return "the type is f64";
-  if (std::string why = assign_roles(plan, p.roles); !why.empty()) return why;
+  if (std::string why = assign_roles(Resampling(plan), p.roles); !why.empty()) return why;
   const Roles& r = p.roles;
   for (const RoleAxis* axis : {&r.batch, &r.channel, &r.depth, &r.rows, &r.columns}) {
-    if (axis->outputs > kMost) return "an axis is too long";
+    if (axis->from > kMost) return "an axis is too long";
   }
   auto rows = doubled(plan, r.rows), columns = doubled(plan, r.columns);
   auto depth = r.volume ? doubled(plan, r.depth) : std::optional<DoubledAxis>(std::in_place);
@@ -79,18 +79,18 @@ std::string prepare(const ResampleGradPlan& plan, Prepared& p) {
   if (columns->nearest != p.kind.nearest || (r.volume && depth->nearest != p.kind.nearest))
     return "some axes are nearest, others are not";
   p.kind.exact = size_of(p.kind.dtype) == 2 && (r.volume ? *depth : *rows).exact;
-  const std::int64_t innermost = r.planar ? r.columns.inputs : r.channel.inputs;
-  const std::int64_t dx_channel = r.planar ? r.channel.dx : 0, dy_channel = r.planar ? r.channel.dy : 0;
-  const std::int64_t dx_column = r.planar ? 0 : r.columns.dx, dy_column = r.planar ? 0 : r.columns.dy;
+  const std::int64_t innermost = r.planar ? r.columns.to : r.channel.to;
+  const std::int64_t dx_channel = r.planar ? r.channel.to_stride : 0, dy_channel = r.planar ? r.channel.from_stride : 0;
+  const std::int64_t dx_column = r.planar ? 0 : r.columns.to_stride, dy_column = r.planar ? 0 : r.columns.from_stride;
   const Together moved = together(p.kind);
-  if (!divides(moved.out, {innermost, r.batch.dx, dx_channel, r.depth.dx, r.rows.dx, dx_column}) ||
-      !divides(moved.in, {r.batch.dy, dy_channel, r.depth.dy, r.rows.dy, dy_column}))
+  if (!divides(moved.out, {innermost, r.batch.to_stride, dx_channel, r.depth.to_stride, r.rows.to_stride, dx_column}) ||
+      !divides(moved.in, {r.batch.from_stride, dy_channel, r.depth.from_stride, r.rows.from_stride, dy_column}))
     return "rows are not aligned for vectors";
-  p.problem = {.batch = static_cast<std::uint32_t>(r.batch.inputs),
-               .channels = static_cast<std::uint32_t>(r.channel.inputs),
-               .depth = static_cast<std::int32_t>(r.depth.inputs),
-               .rows = static_cast<std::int32_t>(r.rows.inputs),
-               .columns = static_cast<std::int32_t>(r.columns.inputs)};
+  p.problem = {.batch = static_cast<std::uint32_t>(r.batch.to),
+               .channels = static_cast<std::uint32_t>(r.channel.to),
+               .depth = static_cast<std::int32_t>(r.depth.to),
+               .rows = static_cast<std::int32_t>(r.rows.to),
+               .columns = static_cast<std::int32_t>(r.columns.to)};
   if (!cut_doubled(p.kind, p.problem)) return "there are too many planes";
   p.depth = std::move(*depth);
   p.rows = std::move(*rows);
@@ -119,7 +119,7 @@ class Doubled {
   cudaError_t launch(const Bindings& bindings, cudaStream_t stream) const {
     const auto views = views_of(bindings, roles_, kind_.dtype, together(kind_));
     if (!views) return otherwise_.launch(bindings, stream);
-    return resample_doubled(kind_, problem_, views->dy, views->dx, stream);
+    return resample_doubled(kind_, problem_, views->from, views->to, stream);
   }
 
  private:
@@ -127,7 +127,7 @@ class Doubled {
   DoubledKind kind_{};
   DoubledProblem problem_{};
   Tables tables_;
-  ResampleGradGather otherwise_;  // for memory that does not begin where vectors do
+  ResampleGatherer otherwise_;  // for memory that does not begin where vectors do
 };
 
 }  // namespace

@@ -11,14 +11,18 @@
 
 namespace bp::cuda {
 
-// One thread for each element of dx: takes everything.
-class ResampleGradGather {
+// One thread for each element that is written: takes everything.
+class ResampleGatherer {
  public:
-  explicit ResampleGradGather(const ResampleGradPlan& plan);
-  ~ResampleGradGather();
+  explicit ResampleGatherer(const ResamplePlan& plan);
+  explicit ResampleGatherer(const ResampleGradPlan& plan);
+  ~ResampleGatherer();
   cudaError_t launch(const Bindings& bindings, cudaStream_t stream) const;
 
  private:
+  template <class Plan>
+  void gather(const Plan& plan);
+
   struct Counted;
   std::unique_ptr<const Counted> counted_;
 };
@@ -27,6 +31,8 @@ std::string refuse_doubled(const ResampleGradPlan& plan);
 std::unique_ptr<Kernel> make_doubled(std::shared_ptr<const ResampleGradPlan> plan, const Settings& settings);
 std::string refuse_near(const ResampleGradPlan& plan);
 std::unique_ptr<Kernel> make_near(std::shared_ptr<const ResampleGradPlan> plan, const Settings& settings);
+std::string refuse_near_forward(const ResamplePlan& plan);
+std::unique_ptr<Kernel> make_near_forward(std::shared_ptr<const ResamplePlan> plan, const Settings& settings);
 std::string refuse_separable(const ResampleGradPlan& plan);
 std::unique_ptr<Kernel> make_separable(std::shared_ptr<const ResampleGradPlan> plan, const Settings& settings);
 

@@ -16,10 +16,10 @@ std::vector<RoleAxis> fused(const std::vector<RoleAxis>& axes) {
   for (const RoleAxis& axis : axes) {
     if (!result.empty()) {
       RoleAxis& outer = result.back();
-      if (outer.dx == axis.dx * axis.inputs && outer.dy == axis.dy * axis.inputs) {
-        const std::int64_t count = outer.inputs * axis.inputs;
+      if (outer.to_stride == axis.to_stride * axis.to && outer.from_stride == axis.from_stride * axis.to) {
+        const std::int64_t count = outer.to * axis.to;
         outer = axis;
-        outer.inputs = outer.outputs = count;
+        outer.to = outer.from = count;
         continue;
       }
     }
@@ -30,13 +30,14 @@ std::vector<RoleAxis> fused(const std::vector<RoleAxis>& axes) {
 
 }  // namespace
 
-std::string assign_roles(const ResampleGradPlan& plan, Roles& roles) {
+std::string assign_roles(const Resampling& resampling, Roles& roles) {
+  const Tensor &to = resampling.to, &from = resampling.from;
   std::vector<RoleAxis> resampled, left;
-  for (int i = 0; i < plan.dx.rank; ++i) {
-    const RoleAxis axis{i, plan.dx.sizes[i], plan.dy.sizes[i], plan.dx.strides[i], plan.dy.strides[i]};
-    if (!plan.axes[i].left_alone) {
+  for (int i = 0; i < to.rank; ++i) {
+    const RoleAxis axis{i, to.sizes[i], from.sizes[i], to.strides[i], from.strides[i]};
+    if (!resampling.axes[i].left_alone) {
       resampled.push_back(axis);
-    } else if (axis.inputs > 1) {
+    } else if (axis.to > 1) {
       left.push_back(axis);
     }
   }
@@ -53,14 +54,14 @@ std::string assign_roles(const ResampleGradPlan& plan, Roles& roles) {
   if (resampled.size() > 1) roles.rows = resampled[resampled.size() - 2];
   // Rows that are left alone, rather than blocks of one row; not so many that their table counts.
   constexpr std::int64_t kMostRows = 1 << 20;
-  if (resampled.size() == 1 && !left.empty() && left.back().inputs <= kMostRows) {
+  if (resampled.size() == 1 && !left.empty() && left.back().to <= kMostRows) {
     roles.rows = left.back();
     left.pop_back();
   }
   if (roles.planar && !roles.columns.contiguous())
     return "the last resampled axis is not contiguous, nor one that is left alone";
-  if (!roles.planar && roles.columns.outputs > 1 && roles.columns.dy != roles.channel.outputs)
-    return "there are gaps between the pixels of dy";
+  if (!roles.planar && roles.columns.from > 1 && roles.columns.from_stride != roles.channel.from)
+    return "there are gaps between the pixels that are read";
   left = fused(left);
   if (roles.planar && !left.empty()) {
     roles.channel = left.back();
@@ -79,17 +80,20 @@ bool divides(int count, std::initializer_list<std::int64_t> lengths) {
 
 std::optional<ResampleViews> views_of(const Bindings& bindings, const Roles& roles, DType dtype, Together moved) {
   const Roles& r = roles;
-  const ResampleViews views{.dy = {bindings.inputs[0], r.batch.dy, r.channel.dy, r.depth.dy, r.rows.dy, r.columns.dy},
-                            .dx = {bindings.outputs[0], r.batch.dx, r.channel.dx, r.depth.dx, r.rows.dx, r.columns.dx}};
+  const auto view = [&](auto* data, std::int64_t RoleAxis::*stride) {
+    return ResampleView{data, r.batch.*stride, r.channel.*stride, r.depth.*stride, r.rows.*stride, r.columns.*stride};
+  };
+  const ResampleViews views{.from = view(bindings.inputs[0], &RoleAxis::from_stride),
+                            .to = view(bindings.outputs[0], &RoleAxis::to_stride)};
   const auto begins = [&](const void* data, int count) {
     return is_aligned(data, static_cast<std::size_t>(count) * size_of(dtype));
   };
-  if (!begins(views.dy.data, moved.in) || !begins(views.dx.data, moved.out)) return std::nullopt;
+  if (!begins(views.from.data, moved.in) || !begins(views.to.data, moved.out)) return std::nullopt;
   return views;
 }
 
 std::optional<ResampleTables> tables_of(const ResampleGradPlan& plan, const RoleAxis& axis) {
-  const auto inputs = static_cast<std::int32_t>(axis.inputs), outputs = static_cast<std::int32_t>(axis.outputs);
+  const auto inputs = static_cast<std::int32_t>(axis.to), outputs = static_cast<std::int32_t>(axis.from);
   if (axis.of >= 0 && !plan.axes[axis.of].left_alone) {
     const AxisTable& table = plan.axes[axis.of];
     return make_tables(inputs, outputs, table.begin.data(), table.index.data(), table.weight.data());

@@ -15,7 +15,7 @@ namespace bp::cuda {
 namespace {
 
 ResampleAxis sizes_of(const RoleAxis& axis) {
-  return {.inputs = static_cast<std::int32_t>(axis.inputs), .outputs = static_cast<std::int32_t>(axis.outputs)};
+  return {.inputs = static_cast<std::int32_t>(axis.to), .outputs = static_cast<std::int32_t>(axis.from)};
 }
 
 // ---- Shapes --------------------------------------------------------------------------------------------
@@ -23,8 +23,11 @@ ResampleAxis sizes_of(const RoleAxis& axis) {
 SeparableShape shape_of(const Roles& r, DType dtype, bool unit_weights) {
   using enum SeparableShape;
   const auto dy_by = [&](int count) {
-    if (r.planar) return divides(count, {r.columns.outputs, r.batch.dy, r.channel.dy, r.depth.dy, r.rows.dy});
-    return divides(count, {r.columns.outputs * r.channel.inputs, r.batch.dy, r.depth.dy, r.rows.dy});
+    if (r.planar)
+      return divides(
+          count, {r.columns.from, r.batch.from_stride, r.channel.from_stride, r.depth.from_stride, r.rows.from_stride});
+    return divides(count,
+                   {r.columns.from * r.channel.to, r.batch.from_stride, r.depth.from_stride, r.rows.from_stride});
   };
   const bool half = size_of(dtype) == 2;
   if (r.planar) {
@@ -32,16 +35,16 @@ SeparableShape shape_of(const Roles& r, DType dtype, bool unit_weights) {
     return dy_by(4) ? columns : dy_by(2) ? even_columns : odd_columns;
   }
   const auto both_by = [&](int count) {
-    return r.channel.inputs % count == 0 && dy_by(count) &&
-           divides(count, {r.batch.dx, r.depth.dx, r.rows.dx, r.columns.dx});
+    return r.channel.to % count == 0 && dy_by(count) &&
+           divides(count, {r.batch.to_stride, r.depth.to_stride, r.rows.to_stride, r.columns.to_stride});
   };
   if (r.volume) return both_by(4) ? channels_volume : odd_channels_volume;
   if (unit_weights && half && both_by(8)) return half_channels;
   if (!both_by(4)) {
-    if (r.channel.inputs % 4 == 0) return odd_channels;
+    if (r.channel.to % 4 == 0) return odd_channels;
     return half && dy_by(8) ? half_few_channels : dy_by(4) ? few_channels : odd_channels;
   }
-  const bool shrinks = r.rows.outputs * r.columns.outputs < r.rows.inputs * r.columns.inputs;
+  const bool shrinks = r.rows.from * r.columns.from < r.rows.to * r.columns.to;
   return unit_weights || shrinks ? channels_shrunk : channels;
 }
 
@@ -61,13 +64,12 @@ std::string prepare(const ResampleGradPlan& plan, Prepared& p) {
   p.kind.dtype = plan.dx.dtype;
   if (plan.dx.empty() || plan.dy.empty()) return "a tensor is empty";
   if (p.kind.dtype == DType::f64) return "the type is f64";
-  if (std::string why = assign_roles(plan, p.roles); !why.empty()) return why;
+  if (std::string why = assign_roles(Resampling(plan), p.roles); !why.empty()) return why;
   const Roles& r = p.roles;
   for (const RoleAxis* axis : {&r.batch, &r.channel, &r.depth, &r.rows, &r.columns}) {
-    if (axis->inputs > kMost || axis->outputs > kMost) return "an axis is too long";
+    if (axis->to > kMost || axis->from > kMost) return "an axis is too long";
   }
-  if (r.batch.inputs > kMost / r.channel.inputs || r.columns.outputs > kMost / r.channel.inputs)
-    return "an axis is too long";
+  if (r.batch.to > kMost / r.channel.to || r.columns.from > kMost / r.channel.to) return "an axis is too long";
   auto depth = tables_of(plan, r.depth), rows = tables_of(plan, r.rows), columns = tables_of(plan, r.columns);
   if (!depth || !rows || !columns) return "an axis has sums of more than 128 terms, or a table that no scale makes";
   for (std::size_t i = 0; r.volume && i < depth->runs.size(); i += kSeparableDepths) {
@@ -78,8 +80,8 @@ std::string prepare(const ResampleGradPlan& plan, Prepared& p) {
   const ResampleTables& first = r.volume ? *depth : *rows;
   p.kind.shape = shape_of(r, p.kind.dtype, unit);
   p.kind.exact = unit ? Exact::all : size_of(p.kind.dtype) == 2 && first.short_weights ? Exact::first : Exact::none;
-  p.cut = {.batch = static_cast<std::uint32_t>(r.batch.inputs),
-           .channels = static_cast<std::uint32_t>(r.channel.inputs),
+  p.cut = {.batch = static_cast<std::uint32_t>(r.batch.to),
+           .channels = static_cast<std::uint32_t>(r.channel.to),
            .depth = sizes_of(r.depth),
            .rows = sizes_of(r.rows),
            .columns = sizes_of(r.columns)};
@@ -120,7 +122,7 @@ class Separable {
   cudaError_t launch(const Bindings& bindings, cudaStream_t stream) const {
     const auto views = views_of(bindings, roles_, kind_.dtype, together(kind_.shape));
     if (!views) return otherwise_.launch(bindings, stream);
-    return resample_separable(kind_, cut_, grid_, views->dy, views->dx, stream);
+    return resample_separable(kind_, cut_, grid_, views->from, views->to, stream);
   }
 
  private:
@@ -129,7 +131,7 @@ class Separable {
   ResampleCut cut_{};
   ResampleGrid grid_{};
   Tables tables_;
-  ResampleGradGather otherwise_;  // for memory that does not begin where vectors do
+  ResampleGatherer otherwise_;  // for memory that does not begin where vectors do
 };
 
 }  // namespace

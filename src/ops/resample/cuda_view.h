@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A tensor as the gradient's kernels see it: one stride for each role.
+// A tensor as kernels see it: one stride for each role.
 #pragma once
 
 #include <cstdint>
@@ -16,7 +16,7 @@ ResampleView<T> typed(const ResampleView<Data>& view) {
   return {static_cast<T*>(view.data), view.batch, view.channel, view.depth, view.row, view.column};
 }
 
-// So many elements move in one access: of dy and of dx.
+// So many elements move in one access: of what is read, and of what is written.
 struct Together {
   int in, out;
 };
