@@ -121,10 +121,33 @@ template <class D, class V>
 HWY_INLINE auto rounded_to_bf16(D, V v) {
   const hn::RebindToUnsigned<D> u;
   const auto all = hn::BitCast(u, v);
+#if HWY_TARGET == HWY_AVX3
+  if constexpr (sizeof(V) == 64) {
+    // Masks do what takes vectors elsewhere: the odd ones get one more, and a NaN its quiet bit.
+    const __m512i half = _mm512_add_epi32(all.raw, _mm512_set1_epi32(0x7fff));
+    const __mmask16 is_odd = _mm512_test_epi32_mask(all.raw, _mm512_set1_epi32(0x10000));
+    const __m512i rounded = _mm512_mask_sub_epi32(half, is_odd, half, _mm512_set1_epi32(-1));
+    const __mmask16 is_nan = _mm512_cmp_ps_mask(v.raw, v.raw, _CMP_UNORD_Q);
+    return hn::VFromD<decltype(u)>{_mm512_mask_or_epi32(rounded, is_nan, all.raw, _mm512_set1_epi32(0x400000))};
+  }
+#endif
   const auto odd = hn::And(hn::ShiftRight<16>(all), hn::Set(u, 1u));
   const auto rounded = hn::Add(hn::Add(all, hn::Set(u, 0x7fffu)), odd);
   const auto quiet = hn::Or(all, hn::Set(u, 0x400000u));
   return hn::IfThenElse(hn::RebindMask(u, hn::IsNaN(v)), quiet, rounded);
+}
+
+// The upper halves of lanes of 32 bits.
+template <class D, class V>
+HWY_INLINE hn::Vec<D> upper_halves(D narrow_d, V v) {
+#if HWY_TARGET == HWY_AVX3
+  if constexpr (sizeof(V) == 64) {
+    alignas(32) constexpr std::uint16_t kOdd[] = {1, 3, 5, 7, 9, 11, 13, 15, 17, 19, 21, 23, 25, 27, 29, 31};
+    const __m512i odd = _mm512_castsi256_si512(_mm256_load_si256(reinterpret_cast<const __m256i*>(kOdd)));
+    return hn::Vec<D>{_mm512_castsi512_si256(_mm512_permutexvar_epi16(odd, v.raw))};
+  }
+#endif
+  return hn::TruncateTo(narrow_d, hn::ShiftRight<16>(v));
 }
 
 // lanes(d) lanes as elements of T. Accumulators are rounded: the one rounding. Lanes of integers hold bits, of which
@@ -145,7 +168,7 @@ HWY_INLINE auto narrowed(D d, V v) {
   } else if constexpr (std::is_same_v<T, f16> || std::is_same_v<T, bf16>) {
     const hn::Rebind<std::uint16_t, D> narrow_d;
     if constexpr (std::is_same_v<T, bf16>) {
-      return hn::TruncateTo(narrow_d, hn::ShiftRight<16>(rounded_to_bf16(d, v)));
+      return upper_halves(narrow_d, rounded_to_bf16(d, v));
     } else {
 #if BP_HAS_F16
       const hn::Rebind<hwy::float16_t, D> half_d;

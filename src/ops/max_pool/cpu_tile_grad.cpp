@@ -131,7 +131,8 @@ class GradTiles {
   }
 
  private:
-  enum class Way { block, store, stream };
+  // known_later: with stride 1, where a tile is so much work that to ask costs nothing, and so much to compile.
+  enum class Way { block, store, stream, known_later };
   static constexpr std::uint8_t kNone = StoredWinners<std::uint8_t>::kNone;
 
   [[nodiscard]] const PoolAxis& axis_h() const { return t_.g.axes[1]; }
@@ -338,11 +339,19 @@ class GradTiles {
     T* dx[kHeight];
     float* block[kHeight];
     std::int64_t end, unit;  // of a row, in lanes; of a column
+    Way way;
   };
 
   template <Way kWay, class D, class V>
   static HWY_INLINE void put(D d, const Targets& targets, int out, std::int64_t at, V v) {
-    if constexpr (kWay == Way::stream) {
+    if constexpr (kWay == Way::known_later) {
+      if (targets.way == Way::block) return put<Way::block>(d, targets, out, at, v);
+      // Only whole vectors are streamed.
+      if constexpr (hn::MaxLanes(D()) == kLanes && kLanes * sizeof(T) >= 16) {
+        if (targets.way == Way::stream) return put<Way::stream>(d, targets, out, at, v);
+      }
+      put<Way::store>(d, targets, out, at, v);
+    } else if constexpr (kWay == Way::stream) {
       stream(d, v, targets.dx[out] + at);
     } else if constexpr (kWay == Way::store) {
       store(d, v, targets.dx[out] + at);
@@ -410,7 +419,7 @@ class GradTiles {
 
   // With stride 1, a row from element i on. What is left behind whole vectors is taken by one that overlaps the last,
   // or, if half as many lanes are enough, by those.
-  template <Way kWay, bool kMarks, int kMostLanes>
+  template <bool kMarks, int kMostLanes>
   static HWY_INLINE void make_run(const Sources& sources, const Targets& targets, std::int64_t i) {
     const hn::CappedTag<float, kMostLanes> d;
     const std::int64_t whole = (targets.end - i) / lanes(d) * lanes(d), rest = targets.end - i - whole;
@@ -418,10 +427,10 @@ class GradTiles {
     const std::int64_t end = overlaps ? targets.end : i + whole;
     for (; i < end; i += lanes(d)) {
       const std::int64_t at = std::max<std::int64_t>(std::min(i, targets.end - lanes(d)), 0);
-      put_rows<kWay, true, kMarks, 0>(d, sources, targets, at, at);
+      put_rows<Way::known_later, true, kMarks, 0>(d, sources, targets, at, at);
     }
-    if constexpr (kWay != Way::stream && kMostLanes > kLeastLanes) {
-      if (end < targets.end) make_run<kWay, kMarks, kMostLanes / 2>(sources, targets, end);
+    if constexpr (kMostLanes > kLeastLanes) {
+      if (end < targets.end) make_run<kMarks, kMostLanes / 2>(sources, targets, end);
     }
   }
 
@@ -434,6 +443,7 @@ class GradTiles {
     float* block;  // from row `row` on
     std::int64_t dx_step, block_step, unit;
     T* trash;
+    Way way;
   };
 
   template <Way kWay, bool kMarks, int kPhase>
@@ -444,7 +454,7 @@ class GradTiles {
         Sources sources = rows.sources;
         sources.winners += first / kStride * rows.sources.winners_row;
         sources.dy += first / kStride * rows.sources.dy_row;
-        Targets targets{.dx = {}, .block = {}, .end = rows.block_step, .unit = rows.unit};
+        Targets targets{.dx = {}, .block = {}, .end = rows.block_step, .unit = rows.unit, .way = rows.way};
         for (int out = 0; out < kHeight; ++out) {
           const std::int64_t from = first + out * rows.dilation, h = rows.row + from;
           const bool is_there = h >= 0 && h < rows.end;
@@ -460,7 +470,7 @@ class GradTiles {
   static HWY_INLINE void make_tile(const Sources& sources, const Targets& targets) {
     const TileLanes d;
     if constexpr (kStride == 1) {
-      make_run<kWay, kMarks, kLanes>(sources, targets, 0);
+      make_run<kMarks, kLanes>(sources, targets, 0);
     } else if (targets.unit == 1) {
       for (std::int64_t at = 0, i = 0; at < targets.end; at += 2 * lanes(d), i += lanes(d)) {
         put_rows<kWay, true, kMarks, kPhase>(d, sources, targets, i, at);
@@ -508,12 +518,15 @@ class GradTiles {
               .dx_step = s[3],
               .block_step = width,
               .unit = t_.unit,
-              .trash = trash_};
+              .trash = trash_,
+              .way = way_};
     for (std::int64_t plane = 0; plane < group_.count; ++plane) {
       rows.sources.tap = static_cast<int>((group_.tap + plane) * kWindow * kWindow);
       rows.dx = dx_plane_ + plane * s[2];
       rows.block = block_ + plane * layout_.block_lanes + (row - block_row_) * width;
-      if (way_ == Way::stream) {
+      if constexpr (kStride == 1) {
+        make_rows<Way::known_later>(rows, windows.has_others);
+      } else if (way_ == Way::stream) {
         make_rows<Way::stream>(rows, windows.has_others);
       } else if (way_ == Way::store) {
         make_rows<Way::store>(rows, windows.has_others);

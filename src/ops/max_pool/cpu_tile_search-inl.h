@@ -281,22 +281,31 @@ class TileSearch {
       tile_of_few<kNan>(source, count, columns, rows, nan);
       return !hn::AllFalse(d, nan);
     }
-    const auto at_edge = [&](std::int64_t i) HWY_ATTR {
-      tile_vector<kNan, Place::edge>(source, count, columns, hn::LoadU(DI(), first_ + i), w.position(i, 0), rows, i,
-                                     nan);
-    };
+    const auto at_edge = [&](std::int64_t i) HWY_ATTR { edge_vector<kNan>(source, count, columns, rows, i, nan); };
     at_edge(0);
     std::int64_t i = lanes(d);
-    for (; i < last && w.position(i, 0) < 0; i += lanes(d)) at_edge(i);
-    // Inside, every column of a window is the first column of a later one, which looks for NaN.
-    const std::int64_t later = kStride == 1 ? (kWindow - 1) * w.dilation : 1;
-    const auto is_inside = [&](std::int64_t o) { return o + later < n && w.position(o, kWindow - 1) < w.input; };
-    for (; i < last && is_inside(i + lanes(d) - 1); i += lanes(d)) {
-      tile_vector<kNan, Place::inside>(source, count, columns, hn::Zero(DI()), w.position(i, 0), rows, i, nan);
+    // The rare search with NaN has no loop of its own for what lies inside.
+    if constexpr (!kNan) {
+      for (; i < last && w.position(i, 0) < 0; i += lanes(d)) at_edge(i);
+      // Inside, every column of a window is the first column of a later one, which looks for NaN.
+      const std::int64_t later = kStride == 1 ? (kWindow - 1) * w.dilation : 1;
+      const auto is_inside = [&](std::int64_t o) { return o + later < n && w.position(o, kWindow - 1) < w.input; };
+      for (; i < last && is_inside(i + lanes(d) - 1); i += lanes(d)) {
+        tile_vector<false, Place::inside>(source, count, columns, hn::Zero(DI()), w.position(i, 0), rows, i, nan);
+      }
     }
     // The last vector overlaps the one before it, so that nothing of another row is overwritten.
     for (; i - lanes(d) < last; i += lanes(d)) at_edge(std::min(i, last));
     return !hn::AllFalse(d, nan);
+  }
+
+  // Windows from window i on, at an end of their row, or a whole one. (A function: there are several calls, and much to
+  // compile.)
+  template <bool kNan>
+  HWY_NOINLINE void edge_vector(const Source& source, int count, const Columns& columns, const Found (&rows)[kTogether],
+                                std::int64_t i, M& nan) const {
+    tile_vector<kNan, Place::edge>(source, count, columns, hn::LoadU(DI(), first_ + i), axis_w().position(i, 0), rows,
+                                   i, nan);
   }
 
   // Of less than a vector.
@@ -308,8 +317,7 @@ class TileSearch {
     T values[kTogether * kLanes];
     Found found[kTogether];
     for (std::size_t k = 0; k < kTogether; ++k) found[k] = {taps + k * kLanes, values + k * kLanes};
-    tile_vector<kNan, Place::edge>(source, count, columns, hn::LoadU(DI(), first_), axis_w().position(0, 0), found, 0,
-                                   nan);
+    edge_vector<kNan>(source, count, columns, found, 0, nan);
     const auto n = static_cast<std::size_t>(axis_w().output);
     for (int k = 0; k < kTogether; ++k) {
       std::memcpy(rows[k].taps, found[k].taps, n);
