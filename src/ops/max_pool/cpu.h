@@ -124,6 +124,9 @@ struct PoolTaps {
   bool lacks_windows = false;                        // some window has no tap at all
   // Where taps are numbered by bytes: the existing columns of every window, and room for a vector.
   std::vector<std::uint8_t> column_low{}, column_count{};
+  // Where few windows lack taps along W, for each of them, from left to right: 1 for the numbers of taps that it lacks.
+  static constexpr std::int64_t kFewPartial = 4;
+  std::vector<std::array<std::uint8_t, 256>> lacking{};
 
   PoolTaps() = default;
   explicit PoolTaps(const PoolGeometry& g);

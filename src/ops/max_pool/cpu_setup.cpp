@@ -131,6 +131,12 @@ PoolTaps::PoolTaps(const PoolGeometry& g) {
     column_count.resize(column_count.size() + 256);
   }
   while (partial_right < w.output - partial_left && is_partial(w.output - 1 - partial_right)) ++partial_right;
+  if (g.taps() > 255 || partial_left + partial_right > kFewPartial) return;
+  for (std::int64_t o = 0; o < w.output; ++o) {
+    if (!is_partial(o)) continue;
+    auto& lacks = lacking.emplace_back();
+    for (std::size_t t = 0; t < taps.size(); ++t) lacks[t] = taps[t][2] < w.first_tap(o) || taps[t][2] >= w.end_tap(o);
+  }
 }
 
 PoolStored::PoolStored(const PoolGeometry& g, const Winners& winners) : kind(winners.kind) {

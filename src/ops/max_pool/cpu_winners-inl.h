@@ -23,7 +23,6 @@ template <class W>
 class StoredWinners {
  public:
   static constexpr W kNone = static_cast<W>(~W{0});
-  static constexpr std::int64_t kFewEdges = 4;  // windows of a row that are checked one by one
 
   // `wrong` is set when a stored winner is no tap of its window.
   StoredWinners(const PoolGeometry& g, const PoolTaps& taps, const PoolStored& stored, std::int64_t unit,
@@ -61,7 +60,8 @@ class StoredWinners {
     auto wrong = hn::Zero(d);
     bool right = true;
     const bool is_one_run =
-        unit_ == 1 && step == g_.axes[2].output && taps_.partial_left + taps_.partial_right <= kFewEdges;
+        unit_ == 1 && step == g_.axes[2].output && taps_.partial_left + taps_.partial_right <= PoolTaps::kFewPartial;
+    int wrong_at_edges = 0;
     for (std::int64_t r = 0, together = 1; r < rows; r += together, row.h += together, data += together * step) {
       const Range range = existing_taps(row.d, row.h);
       together = 1;
@@ -70,12 +70,12 @@ class StoredWinners {
       } else if (is_one_run) {
         while (r + together < rows && existing_taps(row.d, row.h + together) == range) ++together;
         wrong = hn::Or(wrong, wrong_in_range(d, range, data, together * step));
-        for (std::int64_t i = 0; i < together; ++i) right &= edges_are_right(data + i * step);
+        for (std::int64_t i = 0; i < together; ++i) wrong_at_edges |= wrong_at_edges_of(data + i * step);
       } else {
         wrong = hn::Or(wrong, unit_ == 1 ? wrong_in_row(d, range, data) : wrong_in_pixels(d, range, data));
       }
     }
-    right &= is_zero(d, wrong);
+    right &= is_zero(d, wrong) && wrong_at_edges == 0;
     if (!right) *wrong_ = true;
     return right;
   }
@@ -223,20 +223,15 @@ class StoredWinners {
     return wrong_in_run(d, run, n, [&](auto tap, std::int64_t) HWY_ATTR { return outside(tap, low, count); });
   }
 
-  // Whether the winners at both ends of a row, some of whose columns are padding, are columns that exist. (A number
-  // beyond all taps has been seen already, and none is none.)
-  [[nodiscard]] HWY_INLINE bool edges_are_right(const std::uint8_t* row) const {
-    const auto is_right = [&](std::int64_t o) {
-      if (row[o] >= taps_.taps.size()) return true;
-      const std::int64_t column = taps_.taps[row[o]][2];
-      return column >= taps_.first[2][static_cast<std::size_t>(o)] &&
-             column < taps_.end[2][static_cast<std::size_t>(o)];
-    };
+  // Not 0 if one of the few winners at both ends of a row, some of whose columns are padding, is such a column. (A
+  // number beyond all taps has been seen already.)
+  [[nodiscard]] HWY_INLINE int wrong_at_edges_of(const std::uint8_t* row) const {
+    const auto* lacks = taps_.lacking.data();
+    int wrong = 0;
+    for (std::int64_t o = 0; o < taps_.partial_left; ++o) wrong |= (*lacks++)[row[o]];
     const std::int64_t n = g_.axes[2].output;
-    bool right = true;
-    for (std::int64_t o = 0; o < taps_.partial_left; ++o) right &= is_right(o);
-    for (std::int64_t o = n - taps_.partial_right; o < n; ++o) right &= is_right(o);
-    return right;
+    for (std::int64_t o = n - taps_.partial_right; o < n; ++o) wrong |= (*lacks++)[row[o]];
+    return wrong;
   }
 
   template <class D>
