@@ -265,7 +265,7 @@ _capsule_pointer.restype = ctypes.c_void_p
 _capsule_pointer.argtypes = [ctypes.py_object, ctypes.c_char_p]
 
 _DLPACK_CPU = 1
-_DLPACK_TYPES = {0: "int", 1: "uint", 2: "float", 4: "bfloat"}
+_DLPACK_TYPES = {0: "int", 1: "uint", 2: "float", 4: "bfloat", 5: "complex", 6: "bool"}
 
 
 class Seen:

@@ -27,7 +27,8 @@ REFUSALS = [
     (ValueError, "slice: strides: ", lambda: backpass.slice(X, 0, 1, 0)),
     (ValueError, "slice: ", lambda: backpass.slice(X, 5, 2)),
     (ValueError, "resample: scales: ", lambda: backpass.resample(X, shape=X.shape, scales=-1)),
-    (ValueError, "resample: scales: is null although input_offsets is given", lambda: backpass.resample(X, shape=X.shape, input_offsets=0)),
+    (ValueError, "resample: scales: is null although input_offsets is given",
+     lambda: backpass.resample(X, shape=X.shape, input_offsets=0)),
     (ValueError, "max_pool: y: shares memory with x", lambda: backpass.max_pool(X, 1, out=X)),
     (ValueError, "relu: x: the address is 1 byte past a multiple of 4", lambda: backpass.relu(
         np.zeros(9, np.uint8)[1:].view(np.float32))),
