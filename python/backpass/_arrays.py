@@ -146,11 +146,9 @@ class PyTorch(Kind):
         return View(str(dtype)[len("torch.") :], tuple(shape), strides, (devices[device.type], device.index or 0))
 
     def maker(self, layout, dtype, shape, order):
-        dtype = getattr(self.torch, dtype)
-        if order == row_major(shape):
-            return partial(self.torch.empty, shape, dtype=dtype, device=layout[3])
         strides = packed_strides(shape, order)
-        return partial(self.torch.empty_strided, shape, strides, dtype=dtype, device=layout[3])
+        # Cheaper than `empty`, also for what is row-major.
+        return partial(self.torch.empty_strided, shape, strides, dtype=getattr(self.torch, dtype), device=layout[3])
 
     def stream(self, x):
         return self.torch.cuda.current_stream(x.device).cuda_stream

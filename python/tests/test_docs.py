@@ -20,7 +20,7 @@ def test_docstrings(module):
     assert tried and not failed
 
 
-@pytest.mark.parametrize("page", ["README.md", "docs/from_numpy.md", "docs/from_cpp_and_directml.md"])
+@pytest.mark.parametrize("page", ["docs/from_numpy.md", "docs/from_cpp_and_directml.md"])
 def test_pages(page):
     failed, tried = doctest.testfile(str(ROOT / page), module_relative=False)
     assert tried and not failed
