@@ -25,8 +25,9 @@ demo: deps ## compute the examples of the four DirectML documents and check them
 	@build/release/examples/demo
 
 .PHONY: test
-test: build ## all tests, and the named problems under ASan and UBSan
+test: build ## all tests, the Python package's too, and the named problems under ASan and UBSan
 	@scripts/ctest.sh release $(JOBS)
+	@scripts/test_python.sh
 	@scripts/build.sh asan OFF $(JOBS) backpass_cli operators_test errors_test
 	@printf '%s\n' 'BACKPASS_PART_BYTES=1 BACKPASS_CACHE_BYTES=0 build/asan/tools/backpass check --threads 1,3' \
 	  'build/asan/tools/backpass check --random 2500 --first 900001' 'build/asan/tools/backpass check' | \
@@ -34,7 +35,7 @@ test: build ## all tests, and the named problems under ASan and UBSan
 	@scripts/ctest.sh asan $(JOBS) -L '^(operators_test|errors_test)$$'
 
 .PHONY: test-full
-test-full: test ## the long ones too: all 2^32 conversions, a million random problems, TSan; recorded
+test-full: test ## the long ones too: all 2^32 conversions, a million random problems, TSan, PyTorch and JAX; recorded
 	@scripts/build.sh asan OFF $(JOBS) core_test directml_test cpp_api_test
 	@scripts/ctest.sh asan $(JOBS) -L '^(core_test|directml_test|cpp_api_test)$$'
 	@scripts/test_full.sh $(JOBS)
@@ -69,7 +70,7 @@ docs: build ## write the generated tables of the documentation anew
 	@scripts/docs.sh $(CURDIR)/build/release/tools/backpass
 
 .PHONY: lint
-lint: ## clang-format and clang-tidy, both clean
+lint: ## clang-format, clang-tidy and ruff, all clean
 	@scripts/deps.sh lint
 	@scripts/lint.sh $(JOBS)
 

@@ -46,5 +46,8 @@ trap 'rm -rf "$files"' EXIT
     echo "$test"
     build/tsan/tests/$test | grep -E '^\[ +(PASSED|FAILED|SKIPPED)'
   done
+  echo
+  echo "== the Python package, on arrays of PyTorch and JAX too"
+  scripts/test_python.sh torch==2.13.0 jax==0.10.2 | grep -E '^(SKIPPED|FAILED|ERROR)|wheel|\.whl| (passed|failed)'
 } 2>&1 | tee "$record.new"
 mv "$record.new" "$record"  # whole, or the last one stays
