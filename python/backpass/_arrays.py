@@ -34,10 +34,11 @@ def row_major(shape):
 
 
 def memory_order(view):
-    """The axes from the outermost to the innermost; a broadcast array has none of its own, and counts as row-major."""
-    if any(stride == 0 and size > 1 for stride, size in zip(view.strides, view.shape)):
-        return row_major(view.shape)
-    return tuple(sorted(row_major(view.shape), key=lambda axis: -abs(view.strides[axis])))
+    """The axes from the outermost to the innermost. One of stride 0, which says nothing, stays before its neighbour."""
+    steps = []
+    for stride in reversed(view.strides):
+        steps.insert(0, abs(stride) or (steps[0] if steps else 0))
+    return tuple(sorted(row_major(view.shape), key=lambda axis: -steps[axis]))
 
 
 def packed_strides(shape, order):
@@ -360,7 +361,6 @@ class Other(Kind):
 
 # ---- Which kind an array is of ---------------------------------------------------------------------------
 
-
 _FRAMEWORKS = (
     ("numpy", "ndarray", NumPy),
     ("torch", "Tensor", PyTorch),
@@ -375,8 +375,9 @@ class _Kinds(dict):
     def __missing__(self, type_):
         for module, base, kind in _FRAMEWORKS:
             framework = sys.modules.get(module)
-            if framework is not None and issubclass(type_, getattr(framework, base)):
-                return self._keep(type_, kind, framework)
+            if framework is not None and issubclass(type_, getattr(framework, base, ())):
+                # One for all types of a framework: the arrays of a call are compared by it.
+                return self.setdefault(type_, self.setdefault(kind, kind(framework)))
         jax = sys.modules.get("jax")
         if jax is not None and issubclass(type_, jax.core.Tracer):
             raise TypeError(f"{type_.__name__}: is traced by JAX; expected an array, outside of jit")
@@ -386,11 +387,6 @@ class _Kinds(dict):
             f"{type_.__name__}: is no array, expected one of NumPy, PyTorch, CuPy, JAX, or with DLPack or "
             "__cuda_array_interface__"
         )
-
-    def _keep(self, type_, kind, framework):
-        """One kind for all types of a framework: arrays of one call are compared by it."""
-        known = next((k for k in self.values() if type(k) is kind), None)
-        return self.setdefault(type_, known or kind(framework))
 
 
 KINDS = _Kinds({Seen: Other()})

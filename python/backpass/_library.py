@@ -129,6 +129,14 @@ class SliceGrad(_Desc):
     _fields_ = [("dy", _tensor), ("dx", _tensor), ("window", POINTER(SliceWindow))]
 
 
+def int64s(values):
+    return (c_int64 * len(values))(*values)
+
+
+def doubles(values):
+    return (c_double * len(values))(*values)
+
+
 # ---- Its values ------------------------------------------------------------------------------------------
 
 KINDS = {

@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from typing import Any, Literal, TypeVar, Union, overload
 
 from . import _library
+from ._library import doubles, int64s
 from ._plans import describes, run
 
 Array = TypeVar("Array")
@@ -41,14 +42,6 @@ def _integers(problem, label, value, count):
     if any(not -(2**63) <= v < 2**63 for v in values):
         problem.refuse(f"{label}: is {values}, expected numbers of 64 bits")
     return values
-
-
-def _int64s(values):
-    return (ctypes.c_int64 * len(values))(*values)
-
-
-def _doubles(values):
-    return None if values is None else (ctypes.c_double * len(values))(*values)
 
 
 def _choice(problem, label, value, choices):
@@ -139,11 +132,11 @@ class _Window:
         return ctypes.pointer(
             _library.Window(
                 spatial_rank=self.spatial,
-                size=_int64s(self.size),
-                strides=_int64s(self.strides),
-                start_padding=_int64s(self.start_padding),
-                end_padding=_int64s(self.end_padding),
-                dilations=_int64s(self.dilations),
+                size=int64s(self.size),
+                strides=int64s(self.strides),
+                start_padding=int64s(self.start_padding),
+                end_padding=int64s(self.end_padding),
+                dilations=int64s(self.dilations),
             )
         )
 
@@ -318,7 +311,7 @@ def max_pool_grad(
 class _Map:
     def __init__(self, problem, rank, mode, rounding, convention, scales, input_offsets, output_offsets, tables):
         def reals(label, value):
-            return None if value is None else _spread(problem, label, value, rank, float)
+            return None if value is None else doubles(_spread(problem, label, value, rank, float))
 
         self.problem = problem
         self.rank = rank
@@ -361,9 +354,9 @@ class _Map:
                 rounding=self.rounding,
                 convention=self.convention,
                 rank=self.rank,
-                scales=_doubles(self.scales),
-                input_offsets=_doubles(self.input_offsets),
-                output_offsets=_doubles(self.output_offsets),
+                scales=self.scales,
+                input_offsets=self.input_offsets,
+                output_offsets=self.output_offsets,
                 tables=tables,
             )
         )
@@ -375,9 +368,9 @@ class _Map:
         self.problem.require_count(label, len(table), 3, "list", "lists")
         first, count, weights = table
         return _library.ResampleTable(
-            first=_int64s(_integers(self.problem, f"{label}: first", first, size)),
-            count=_int64s(_integers(self.problem, f"{label}: count", count, size)),
-            weights=_doubles(_spread(self.problem, f"{label}: weights", weights, len(weights), float)),
+            first=int64s(_integers(self.problem, f"{label}: first", first, size)),
+            count=int64s(_integers(self.problem, f"{label}: count", count, size)),
+            weights=doubles(_spread(self.problem, f"{label}: weights", weights, len(weights), float)),
             weight_count=len(weights),
         )
 
@@ -477,9 +470,9 @@ class _SliceWindow:
         return ctypes.pointer(
             _library.SliceWindow(
                 rank=len(self.sizes),
-                offsets=_int64s(self.offsets),
-                sizes=_int64s(self.sizes),
-                strides=_int64s(self.strides),
+                offsets=int64s(self.offsets),
+                sizes=int64s(self.sizes),
+                strides=int64s(self.strides),
             )
         )
 

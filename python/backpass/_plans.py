@@ -47,7 +47,7 @@ class Problem:
         self.inputs = [self._view(label, layout) for label, layout in zip(description.labels, layouts)]
 
     def refuse(self, what, exception=ValueError):
-        raise exception(f"{self.description.name}: {what}")
+        raise exception(f"{self.description.name}: {what}") from None
 
     def require_count(self, label, found, expected, one="entry", many="entries"):
         if found != expected:
@@ -78,7 +78,10 @@ class Problem:
         sizes, strides = view.shape or (1,), view.strides or (1,)
         return ctypes.pointer(
             _library.Tensor(
-                dtype=_library.DTYPES[view.dtype], rank=len(sizes), sizes=_int64s(sizes), strides=_int64s(strides)
+                dtype=_library.DTYPES[view.dtype],
+                rank=len(sizes),
+                sizes=_library.int64s(sizes),
+                strides=_library.int64s(strides),
             )
         )
 
@@ -94,10 +97,6 @@ class Problem:
             self.makers.append(self.kind.maker(self.like, dtype, shape, order))
         self.outputs.append(view)
         return self.tensor(view)
-
-
-def _int64s(values):
-    return (ctypes.c_int64 * len(values))(*values)
 
 
 # ---- Plans -----------------------------------------------------------------------------------------------
