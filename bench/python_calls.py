@@ -3,7 +3,10 @@
 """What a call from Python costs: each operator on arrays of 1 KiB, beside NumPy's own ufunc and, where it is installed,
 PyTorch's operators. Prints nanoseconds a call, the least of several rounds."""
 
+import platform
+import re
 import timeit
+from pathlib import Path
 
 import backpass
 import numpy as np
@@ -40,7 +43,14 @@ def show(title, table):
         print(f"  {name:24}{nanoseconds(call):8.0f} ns")
 
 
+def machine():
+    cpuinfo = Path("/proc/cpuinfo")
+    names = re.findall(r"^model name\s*: (.*)", cpuinfo.read_text(), re.M) if cpuinfo.exists() else []
+    return f"{names[0] if names else platform.machine()}, Python {platform.python_version()}"
+
+
 def main():
+    print(machine())
     x = np.linspace(-1, 1, 256, dtype=np.float32).reshape(1, 1, 16, 16)
     y = np.ascontiguousarray(x[:, :, :8, :8])
     show(f"backpass {backpass.__version__} on NumPy arrays of {x.nbytes} bytes", calls(x.copy(), y))

@@ -28,5 +28,10 @@ if [ $# -eq 0 ]; then
   { table --planes --threads "$(nproc)"
     echo
     table --planes --threads "$(nproc)" --largest $((16 << 20)); } >bench/results/cpu-planes.txt
+  python=build/python-venv/bin/python
+  if [ -x $python ]; then
+    { echo "# commit $BACKPASS_COMMIT: python bench/python_calls.py"
+      $python bench/python_calls.py; } >bench/results/python-calls.txt
+  fi
 fi
 echo "$name-threads-*.json bench/results/cpu.svg"

@@ -120,8 +120,10 @@ def relu_grad(
 
 
 class _Window:
-    def __init__(self, problem, rank, window, strides, start_padding, end_padding, dilations):
-        self.spatial = max(rank - 2, 0)
+    def __init__(self, problem, x_shape, window, strides, start_padding, end_padding, dilations):
+        if not 3 <= len(x_shape) <= 5:
+            problem.refuse(f"x: rank is {len(x_shape)}, expected 3 to 5 (N, C and 1 to 3 spatial axes)")
+        self.spatial = len(x_shape) - 2
         self.size = _integers(problem, "window", window, self.spatial)
         self.strides = self.size if strides is None else _integers(problem, "strides", strides, self.spatial)
         self.start_padding = _integers(problem, "start_padding", start_padding, self.spatial)
@@ -161,7 +163,7 @@ class _Window:
 
 @describes("max_pool", "x")
 def _max_pool(problem, x, window, strides, start_padding, end_padding, dilations, ceil_mode, winners):
-    window = _Window(problem, len(x.shape), window, strides, start_padding, end_padding, dilations)
+    window = _Window(problem, x.shape, window, strides, start_padding, end_padding, dilations)
     shape = window.output_shape(x.shape, ceil_mode)
     desc = _library.MaxPool(x=problem.tensor(x), y=problem.output("y", x.dtype, shape), window=window.desc())
     if winners is not None:
@@ -241,14 +243,14 @@ def _max_pool_grad(problem, x, dy, x_shape, *window):
         x=problem.tensor(x),
         dy=problem.tensor(dy),
         dx=problem.output("dx", dy.dtype, x.shape),
-        window=_Window(problem, len(x.shape), *window).desc(),
+        window=_Window(problem, x.shape, *window).desc(),
     )
 
 
 @describes("max_pool_grad", "dy", "winners", absent=1)
 def _max_pool_grad_from_winners(problem, dy, winners, kind, check, x_shape, *window):
     x_shape = _shape(problem, "x_shape", x_shape)
-    window = _Window(problem, len(x_shape), *window)
+    window = _Window(problem, x_shape, *window)
     if kind is None:
         kind = "compact" if winners.dtype == window.compact_dtype() else "flat"
         if winners.dtype == window.compact_dtype() == "uint32":
