@@ -187,7 +187,7 @@ _library = _load()
 def _call(name, result, *arguments):
     function = getattr(_library, name)
     function.restype = result
-    function.argtypes = arguments
+    function.argtypes = arguments or None
     return function
 
 
@@ -196,8 +196,9 @@ _last_error = _call("bp_last_error", c_char_p)
 _create = _call("bp_operator_create", c_int32, c_int32, c_void_p, Device, POINTER(Options), POINTER(c_void_p))
 _workspace_size = _call("bp_operator_workspace_size", c_int32, c_void_p, POINTER(c_size_t))
 _explain = _call("bp_operator_explain", c_int32, c_void_p, c_char_p, c_size_t, POINTER(c_size_t))
-# The lists of pointers come as bytes, which cost less to make than arrays of ctypes.
-run = _call("bp_operator_run", c_int32, c_void_p, c_char_p, c_size_t, c_char_p, c_size_t, c_void_p, c_void_p)
+# The one that is called again and again has no types declared, whose conversions would take longer than the call: it is
+# given objects of ctypes, the lists of pointers as bytes, and None. (An int would lose its upper half.)
+run = _call("bp_operator_run", c_int32)
 check = _call("bp_operator_check", c_int32, c_void_p, c_void_p, c_void_p)
 destroy = _call("bp_operator_destroy", None, c_void_p)
 device_count = _call("bp_device_count", c_int32, c_int32)
@@ -225,7 +226,7 @@ def create(desc, device, threads):
     handle = c_void_p()
     options = Options(threads=threads)
     _require(_create(KINDS[type(desc)], ctypes.byref(desc), device, ctypes.byref(options), ctypes.byref(handle)))
-    return handle.value
+    return handle
 
 
 def workspace_size(handle):

@@ -135,10 +135,11 @@ class Plan:
         self.kind = problem.kind
 
         absent, present = problem.description.absent, len(problem.inputs)
-        self.input_count = absent + present
+        self.input_count = ctypes.c_size_t(absent + present)
         self.pack_inputs = struct.Struct(f"{absent * struct.calcsize('P')}x{present}P").pack
-        self.output_count = len(problem.outputs)
-        self.pack_outputs = struct.Struct(f"{self.output_count}P").pack
+        self.output_count = ctypes.c_size_t(len(problem.outputs))
+        self.pack_outputs = struct.Struct(f"{len(problem.outputs)}P").pack
+        self.single = len(problem.outputs) == 1
         self.makers = problem.makers
 
     def __del__(self, destroy=_library.destroy):  # a default, for at the interpreter's end the module is empty
@@ -147,7 +148,7 @@ class Plan:
 
     def __call__(self, first, second, out):
         pointer = self.kind.pointer
-        if self.output_count == 1:
+        if self.single:
             if out is None:
                 out = self.makers[0]()
             outputs = self.pack_outputs(pointer(out))
@@ -171,16 +172,17 @@ class Plan:
 
     def _run_on_device(self, first, inputs, outputs):
         kind, size = self.kind, self.workspace_size
-        stream = kind.stream(first)
         # The frameworks' allocators follow the stream: the memory may go back before the device is done with it.
         workspace = kind.memory(first, size) if size else None
-        address = kind.pointer(workspace) if size else None
         if kind.capturing(first):
             _captured.add(self)
-        status = _library.run(self.handle, inputs, self.input_count, outputs, self.output_count, address, stream)
-        if self.check and not status:
-            status = _library.check(self.handle, address, stream)
-        return status
+        return self._launch(inputs, outputs, kind.pointer(workspace) if size else None, kind.stream(first))
+
+    def _launch(self, inputs, outputs, workspace, stream):
+        """The run, and the answer to whether its winners were wrong, if that is wanted, given two addresses."""
+        where = ctypes.c_void_p(workspace), ctypes.c_void_p(stream)
+        status = _library.run(self.handle, inputs, self.input_count, outputs, self.output_count, *where)
+        return _library.check(self.handle, *where) if self.check and not status else status
 
 
 class JaxPlan(Plan):
@@ -197,18 +199,14 @@ class JaxPlan(Plan):
 
     def _write(self, context, results, *arrays):
         inputs = self.pack_inputs(*map(_lent_pointer, arrays))
-        outputs = self.pack_outputs(*map(_lent_pointer, results[: self.output_count]))
+        outputs = self.pack_outputs(*map(_lent_pointer, results[: len(self.makers)]))
         workspace = _lent_pointer(results[-1]) if self.workspace_size else None
-        stream = None if self.on_host else context.stream
-        status = _library.run(self.handle, inputs, self.input_count, outputs, self.output_count, workspace, stream)
-        if self.check and not status:
-            status = _library.check(self.handle, workspace, stream)
-        if status:
+        if status := self._launch(inputs, outputs, workspace, None if self.on_host else context.stream):
             raise _library.failure(status)
 
     def __call__(self, first, second, out):
         results = self.compute(first) if second is None else self.compute(first, second)
-        return results[0] if self.output_count == 1 else tuple(results[: self.output_count])
+        return results[0] if self.single else tuple(results[: len(self.makers)])
 
 
 def _lent_pointer(buffer):

@@ -33,7 +33,7 @@ def bound(monkeypatch):
     run = _library.run
 
     def watch(handle, inputs, input_count, outputs, output_count, workspace, stream):
-        addresses[:] = struct.unpack(f"{input_count}P", inputs) + struct.unpack(f"{output_count}P", outputs)
+        addresses[:] = (a for pointers in (inputs, outputs) for (a,) in struct.iter_unpack("P", pointers))
         return run(handle, inputs, input_count, outputs, output_count, workspace, stream)
 
     monkeypatch.setattr(_library, "run", watch)

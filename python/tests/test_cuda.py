@@ -88,7 +88,7 @@ def streams(monkeypatch):
     run = _library.run
 
     def watch(*arguments):
-        seen.append(arguments[-1])
+        seen.append(arguments[-1] and arguments[-1].value)
         return run(*arguments)
 
     monkeypatch.setattr(_library, "run", watch)

@@ -21,11 +21,11 @@ def created(monkeypatch):
 
     def count(*arguments):
         handle = create(*arguments)
-        alive.add(handle)
+        alive.add(handle.value)
         return handle
 
     def release(handle):
-        alive.remove(handle)
+        alive.remove(handle.value)
         destroy(handle)
 
     _plans.clear()
@@ -82,7 +82,7 @@ def test_a_plan_outlives_the_memory_of_it(created, monkeypatch):
 
     def forget(handle, *arguments):
         _plans.clear()
-        assert handle in created
+        assert handle.value in created
         return run(handle, *arguments)
 
     monkeypatch.setattr(_library, "run", forget)
@@ -166,7 +166,7 @@ def test_the_interpreters_lock_is_free_during_a_run(monkeypatch):
     assert steps > 5
     # A library that keeps the lock is found out.
     locked = ctypes.PyDLL(_library._library._name).bp_operator_run
-    locked.argtypes, locked.restype = _library.run.argtypes, _library.run.restype
+    locked.restype = _library.run.restype
     monkeypatch.setattr(_library, "run", locked)
     assert steps_beside_a_run()[0] == 0
 
