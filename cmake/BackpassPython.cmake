@@ -6,7 +6,7 @@ function(backpass_install_for_python target name)
   install(PROGRAMS $<TARGET_FILE:${target}> DESTINATION backpass RENAME ${name} COMPONENT python EXCLUDE_FROM_ALL)
 endfunction()
 
-backpass_install_for_python(backpass ${CMAKE_SHARED_LIBRARY_PREFIX}backpass${CMAKE_SHARED_LIBRARY_SUFFIX})
+backpass_install_for_python(backpass libbackpass.so)
 foreach(needed IN ITEMS hwy::hwy TBB::tbb)
   get_target_property(type ${needed} TYPE)
   if(type STREQUAL "SHARED_LIBRARY")

@@ -5,9 +5,9 @@ set -euo pipefail
 
 declare -A groups=(
   [build]="g++ make cmake ninja-build libfmt-dev libhwy-dev libtbb-dev libcli11-dev libgtest-dev pkg-config python3 python3-venv"
-  [lint]="clang-format-16 clang-tidy-16 libdnnl-dev"
+  [lint]="clang-format-16 clang-tidy-16 libdnnl-dev python3-venv"
   [arm]="g++-aarch64-linux-gnu qemu-user"
-  [peers]="libdnnl-dev"
+  [peers]="libdnnl-dev python3-venv"
   [callgrind]="valgrind python3"
 )
 group=${1:?usage: deps.sh build|lint|arm|peers|callgrind}

@@ -176,9 +176,14 @@ CONVENTIONS = {"half-pixel": 0, "align-corners": 1, "asymmetric": 2}
 
 def _load():
     """The library that lies beside this file, or the one that BACKPASS_LIBRARY names."""
-    path = os.environ.get("BACKPASS_LIBRARY") or Path(__file__).with_name("libbackpass.so")
-    # A CDLL lets other threads of the interpreter run while a call lasts.
-    return ctypes.CDLL(str(path))
+    path = os.environ.get("BACKPASS_LIBRARY") or str(Path(__file__).with_name("libbackpass.so"))
+    try:
+        # A CDLL lets other threads of the interpreter run while a call lasts.
+        return ctypes.CDLL(path)
+    except OSError as error:
+        raise ImportError(
+            f"backpass: the library cannot be loaded (BACKPASS_LIBRARY may name another): {error}"
+        ) from None
 
 
 _library = _load()
@@ -216,7 +221,7 @@ def _require(status):
         raise failure(status)
 
 
-def version():
+def version() -> str:
     number = _version()
     return f"{number // 10000}.{number // 100 % 100}.{number % 100}"
 

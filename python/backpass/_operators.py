@@ -198,9 +198,9 @@ def max_pool(
     dilations: Ints = ...,
     ceil_mode: bool = ...,
     winners: Literal["compact", "flat"],
-    out: tuple[Array, Array] | None = ...,
+    out: tuple[Array, Any] | None = ...,
     threads: int | None = ...,
-) -> tuple[Array, Array]: ...
+) -> tuple[Array, Any]: ...
 def max_pool(
     x: Any,
     window: Ints,
@@ -269,7 +269,7 @@ def max_pool_grad(
     dy: Array,
     *,
     x: Array | None = None,
-    winners: Array | None = None,
+    winners: Any = None,
     winners_kind: Literal["compact", "flat"] | None = None,
     x_shape: Sequence[int] | None = None,
     window: Ints,

@@ -5,6 +5,7 @@ import ctypes
 import struct
 import threading
 from functools import lru_cache
+from typing import Any, Callable
 
 from . import _library
 from ._arrays import KINDS, Jax, View, dlpack, memory_order, packed_strides, row_major, see
@@ -110,7 +111,7 @@ class _Thread(threading.local):
 
 
 _thread = _Thread()
-_captured = set()  # plans that a CUDA graph may replay: they are never destroyed
+_captured: set = set()  # plans that a CUDA graph may replay: they are never destroyed
 
 
 def _host_workspace(size):
@@ -286,7 +287,7 @@ def _frozen(value):
     return tuple(map(_frozen, value)) if isinstance(value, (list, tuple)) else value
 
 
-def explain(function, *arguments, **named):
+def explain(function: Callable, *arguments: Any, **named: Any) -> str:
     """Runs function(*arguments, **named) and returns, as text, the plan that ran: the problem, the implementation, why
     faster ones refused, the bytes that must move and the workspace.
 

@@ -69,5 +69,8 @@ def test_values_are_those_of_the_header():
     ):
         for name, value in choices.items():
             assert values[prefix + name.upper().replace("-", "_")] == value
+    exceptions = {"INVALID_ARGUMENT": ValueError, "UNSUPPORTED": NotImplementedError, "OUT_OF_MEMORY": MemoryError}
+    for name in (*exceptions, "BACKEND_ERROR", "INTERNAL"):
+        assert type(_library.failure(values[f"BP_{name}"])) is exceptions.get(name, RuntimeError)
     version = ".".join(re.findall(r"#define BP_VERSION_\w+ (\d+)", header))
     assert backpass.__version__ == version

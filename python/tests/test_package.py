@@ -18,6 +18,13 @@ def test_no_framework_is_imported():
     run("import backpass, sys; assert not {'numpy', 'torch', 'cupy', 'jax'} & set(sys.modules)")
 
 
+def test_a_library_that_is_missing_is_named():
+    program = "import os; os.environ['BACKPASS_LIBRARY'] = '/nowhere.so'; import backpass"
+    said = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True).stderr.splitlines()[-1]
+    assert said.startswith("ImportError: backpass: the library cannot be loaded")
+    assert "/nowhere.so" in said
+
+
 def test_types_are_known():
     assert (Path(backpass.__file__).parent / "py.typed").exists()
 
