@@ -373,6 +373,9 @@ class _Kinds(dict):
     """From the type of an array to its kind. A kind of None means that the array has to be looked at by `see`."""
 
     def __missing__(self, type_):
+        numpy = sys.modules.get("numpy")
+        if numpy is not None and issubclass(type_, numpy.ma.MaskedArray):
+            raise NotImplementedError(f"{type_.__name__}: has a mask, expected an array without one")
         for module, base, kind in _FRAMEWORKS:
             framework = sys.modules.get(module)
             if framework is not None and issubclass(type_, getattr(framework, base, ())):

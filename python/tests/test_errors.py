@@ -39,6 +39,8 @@ REFUSALS = [
     (TypeError, "list: is no array, expected one of NumPy, PyTorch, CuPy, JAX, or with DLPack or "
                 "__cuda_array_interface__", lambda: backpass.relu([1.0])),
     (TypeError, "memoryview: is no array", lambda: backpass.relu_grad(X, memoryview(X))),
+    (NotImplementedError, "MaskedArray: has a mask, expected an array without one",
+     lambda: backpass.relu(np.ma.masked_less(X, 1))),
     (NotImplementedError, "relu: x: type is complex64, expected one of float64, ", lambda: backpass.relu(
         np.zeros(3, np.complex64))),
     (NotImplementedError, "relu: x: type is float32 of the other byte order", lambda: backpass.relu(
