@@ -346,10 +346,11 @@ HWY_INLINE std::int64_t elements_to_border(const T* p, std::size_t bytes) {
   return beyond == 0 ? 0 : static_cast<std::int64_t>((bytes - beyond) / sizeof(T));
 }
 
-// n lanes as elements. Past the cache whole lines are streamed; what lies on the lines at both ends, which may be a
-// neighbour's too, is stored as usual.
-template <class T, class L>
-HWY_INLINE void export_packed(const L* from, T* to, std::int64_t n, bool past_cache) {
+// n lanes as elements, a vector at a time: lanes_from(i) is the one from lane i on, up to a vector beyond n. Past the
+// cache whole lines are streamed; what lies on the lines at both ends, which may be a neighbour's too, is stored as
+// usual.
+template <class L, class T, class F>
+HWY_INLINE void export_each(const F& lanes_from, T* to, std::int64_t n, bool past_cache) {
   const Lanes<L> d;
   std::int64_t i = 0;
   constexpr std::int64_t kLeastStream = 16;  // what Highway can stream
@@ -357,14 +358,20 @@ HWY_INLINE void export_packed(const L* from, T* to, std::int64_t n, bool past_ca
     constexpr std::int64_t kLine = 64 / sizeof(T);
     const std::int64_t head = std::min(n, elements_to_border(to, 64));
     if (n - head >= kLine) {
-      for (; i + lanes(d) <= head; i += lanes(d)) store(d, hn::LoadU(d, from + i), to + i);
-      if (i < head) store_first(d, hn::LoadU(d, from + i), to + i, head - i);
+      for (; i + lanes(d) <= head; i += lanes(d)) store(d, lanes_from(i), to + i);
+      if (i < head) store_first(d, lanes_from(i), to + i, head - i);
       const std::int64_t end = head + (n - head) / kLine * kLine;
-      for (i = head; i + lanes(d) <= end; i += lanes(d)) stream(d, hn::LoadU(d, from + i), to + i);
+      for (i = head; i + lanes(d) <= end; i += lanes(d)) stream(d, lanes_from(i), to + i);
     }
   }
-  for (; i + lanes(d) <= n; i += lanes(d)) store(d, hn::LoadU(d, from + i), to + i);
-  if (i < n) store_first(d, hn::LoadU(d, from + i), to + i, n - i);
+  for (; i + lanes(d) <= n; i += lanes(d)) store(d, lanes_from(i), to + i);
+  if (i < n) store_first(d, lanes_from(i), to + i, n - i);
+}
+
+// The same of lanes in memory.
+template <class T, class L>
+HWY_INLINE void export_packed(const L* from, T* to, std::int64_t n, bool past_cache) {
+  export_each<L>([from](std::int64_t i) HWY_ATTR { return hn::LoadU(Lanes<L>(), from + i); }, to, n, past_cache);
 }
 
 }  // namespace bp::cpu::HWY_NAMESPACE

@@ -55,6 +55,21 @@ class ForwardPart {
     }
   }
 
+  // Calls start() before the first row of a tile, and put(from, n, to) for every row of it, n elements of y.
+  template <class Start, class Put>
+  HWY_INLINE void each_row(const Start& start, const Put& put) {
+    for (std::int64_t t = job_.first_tile; t < job_.last_tile; ++t) {
+      tile_ = rows_.tile(t);
+      start();
+      cursor_.set(rows_.walk, job_.first_row);
+      const std::int64_t n = (tile_.last - tile_.first) * rows_.pixel;
+      for (std::int64_t row = job_.first_row; row < job_.last_row; ++row, cursor_.next(rows_.walk)) {
+        put(x_ + cursor_.in + tile_.low * rows_.in_column_stride, n,
+            y_ + cursor_.out + tile_.first * rows_.out_column_stride);
+      }
+    }
+  }
+
   template <class E>
   [[nodiscard]] E* array(std::size_t at) const {
     return reinterpret_cast<E*>(job_.scratch + at);
@@ -87,10 +102,36 @@ class SumPart : ForwardPart<T, Acc<T>, Acc<T>> {
   SumPart(const Rows<A>& rows, const RowsJob& job) : Base(rows, job) {}
 
   void run() {
-    Base::run_all([this] { forget(); }, [this](const T* from, A* to) HWY_ATTR { sum_from(0, from, 0, to); });
+    if (!puts_sums_at_once()) {
+      return Base::run_all([this] { forget(); }, [this](const T* from, A* to) HWY_ATTR { sum_from(0, from, 0, to); });
+    }
+    Base::each_row([this] { forget(); }, [this](const T* from, std::int64_t n, T* to) HWY_ATTR { put(from, n, to); });
   }
 
  private:
+  // The last sums need no stop in scratch memory where a row of y is one run, and past the cache of whole lines.
+  [[nodiscard]] bool puts_sums_at_once() const {
+    if (rows_.levels == 0 || !rows_.out_contiguous) return false;
+    constexpr std::int64_t kLine = 64 / static_cast<std::int64_t>(sizeof(T));
+    const std::int64_t columns = rows_.tile(0).last * rows_.pixel;
+    return !rows_.past_cache || (reinterpret_cast<std::uintptr_t>(Base::y_) % 64 == 0 && columns % kLine == 0 &&
+                                 rows_.out_columns * rows_.pixel % kLine == 0 && rows_.out_follows);
+  }
+
+  HWY_INLINE void put(const T* from, std::int64_t n, T* to) {
+    const SumAxis<A>& axis = rows_.level[0];
+    const std::int64_t begin = axis.begin[index(0)], end = axis.begin[index(0) + 1];
+    std::int64_t at[kMostTerms];
+    const std::int64_t count = keep_rows(0, from, 0, begin, end, at);
+    if (begin < end && count == end - begin) {
+      const A* rows = Base::template array<A>(rows_.kept_from[1].rows);
+      return export_sum<A, T>({rows, 1, at, axis.weight.data() + begin, count, false, nullptr}, n, rows_.past_cache,
+                              to);
+    }
+    sum_from(0, from, 0, Base::result_);
+    export_row(rows_, Base::result_, n, to);
+  }
+
   // Which row a kept one is: where the input's row, or the first of those it sums, begins, and the output's indices.
   struct Tag {
     const T* from;
@@ -114,15 +155,8 @@ class SumPart : ForwardPart<T, Acc<T>, Acc<T>> {
     const A* rows = Base::template array<A>(rows_.kept_from[l + 1].rows);
     if (begin == end) clear_row(n, to);
     for (std::int64_t k = begin; k < end;) {
-      // As many rows as are there at the same time.
-      constexpr std::int64_t kMost = 4;
-      std::int64_t at[kMost];
-      std::int64_t count = 0;
-      const std::int64_t slots = rows_.slots[l];
-      for (; count < kMost && k + count < end && axis.index[k + count] - axis.index[k] < slots; ++count) {
-        const std::int64_t i = axis.index[k + count];
-        at[count] = kept_row(level + 1, from + i * axis.in_stride, slot * slots + (i & (slots - 1))) - rows;
-      }
+      std::int64_t at[kMostTerms];
+      const std::int64_t count = keep_rows(level, from, slot, k, end, at);
       const Terms<A, A> terms{rows, 1, at, axis.weight.data() + k, count, false, nullptr};
       if (k == begin) {
         add_few<false, From::zero, false>(terms, n, true, Row<A>{to, nullptr});
@@ -131,6 +165,23 @@ class SumPart : ForwardPart<T, Acc<T>, Acc<T>> {
       }
       k += count;
     }
+  }
+
+  // The rows that are terms of a level's sum, from term k on: as many as are there at the same time. Returns how many,
+  // and where they are among those that are kept.
+  static constexpr std::int64_t kMostTerms = 4;
+  HWY_INLINE std::int64_t keep_rows(int level, const T* from, std::int64_t slot, std::int64_t k, std::int64_t end,
+                                    std::int64_t (&at)[kMostTerms]) {
+    const auto l = static_cast<std::size_t>(level);
+    const SumAxis<A>& axis = rows_.level[l];
+    const A* rows = Base::template array<A>(rows_.kept_from[l + 1].rows);
+    const std::int64_t slots = rows_.slots[l];
+    std::int64_t count = 0;
+    for (; count < kMostTerms && k + count < end && axis.index[k + count] - axis.index[k] < slots; ++count) {
+      const std::int64_t i = axis.index[k + count];
+      at[count] = kept_row(level + 1, from + i * axis.in_stride, slot * slots + (i & (slots - 1))) - rows;
+    }
+    return count;
   }
 
   const A* kept_row(int level, const T* from, std::int64_t slot) {

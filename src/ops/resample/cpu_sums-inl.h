@@ -205,6 +205,38 @@ HWY_INLINE void add_few(const Terms<A, T>& terms, std::int64_t n, bool may_read_
   }
 }
 
+// The sum of kTerms rows of scratch memory, n elements, as elements of the output. A vector beyond n is read.
+template <int kTerms, class A, class T>
+HWY_INLINE void export_sum(const Terms<A, A>& terms, std::int64_t n, bool past_cache, T* to) {
+  const Lanes<A> d;
+  const A* p0 = terms.row(0);
+  const A* p1 = terms.row(kTerms > 1 ? 1 : 0);
+  const A* p2 = terms.row(kTerms > 2 ? 2 : 0);
+  const A* p3 = terms.row(kTerms > 3 ? 3 : 0);
+  const auto w0 = hn::Set(d, terms.weight[0]);
+  const auto w1 = hn::Set(d, terms.weight[kTerms > 1 ? 1 : 0]);
+  const auto w2 = hn::Set(d, terms.weight[kTerms > 2 ? 2 : 0]);
+  const auto w3 = hn::Set(d, terms.weight[kTerms > 3 ? 3 : 0]);
+  const auto sum = [&](std::int64_t c) HWY_ATTR {
+    return sum_at<kTerms, false, From::zero>(d, hn::Zero(d), w0, w1, w2, w3, p0 + c, p1 + c, p2 + c, p3 + c);
+  };
+  export_each<A>(sum, to, n, past_cache);
+}
+
+template <class A, class T>
+HWY_NOINLINE void export_sum(const Terms<A, A>& terms, std::int64_t n, bool past_cache, T* to) {
+  switch (terms.count) {
+    case 1:
+      return export_sum<1>(terms, n, past_cache, to);
+    case 2:
+      return export_sum<2>(terms, n, past_cache, to);
+    case 3:
+      return export_sum<3>(terms, n, past_cache, to);
+    default:
+      return export_sum<4>(terms, n, past_cache, to);
+  }
+}
+
 template <class A>
 HWY_INLINE void clear_row(std::int64_t n, A* to) {
   const Lanes<A> d;
