@@ -135,7 +135,8 @@ PoolTaps::PoolTaps(const PoolGeometry& g) {
   for (std::int64_t o = 0; o < w.output; ++o) {
     if (!is_partial(o)) continue;
     auto& lacks = lacking.emplace_back();
-    for (std::size_t t = 0; t < taps.size(); ++t) lacks[t] = taps[t][2] < w.first_tap(o) || taps[t][2] >= w.end_tap(o);
+    for (std::size_t t = 0; t < taps.size(); ++t)
+      lacks[t] = taps[t][2] >= w.first_tap(o) && taps[t][2] < w.end_tap(o) ? 0 : 1;
   }
 }
 

@@ -38,7 +38,7 @@ std::optional<DoubledAxis> doubled(const ResampleGradPlan& plan, const RoleAxis&
     if (run.begin != first || run.end != end) return std::nullopt;
     for (std::int32_t o = first; o < end; ++o) {
       result.weights[static_cast<std::size_t>(i)].of[o - (2 * i - 1)] =
-          tables->weights[static_cast<std::size_t>((o - first) * inputs + i)];
+          tables->weights[static_cast<std::size_t>(std::int64_t{o - first} * inputs + i)];
     }
   }
   return result;

@@ -80,8 +80,9 @@ bool divides(int count, std::initializer_list<std::int64_t> lengths) {
 
 std::optional<ResampleViews> views_of(const Bindings& bindings, const Roles& roles, DType dtype, Together moved) {
   const Roles& r = roles;
-  const auto view = [&](auto* data, std::int64_t RoleAxis::*stride) {
-    return ResampleView{data, r.batch.*stride, r.channel.*stride, r.depth.*stride, r.rows.*stride, r.columns.*stride};
+  const auto view = [&]<class Data>(Data* data, std::int64_t RoleAxis::*stride) {
+    return ResampleView<Data>{data,           r.batch.*stride,  r.channel.*stride, r.depth.*stride,
+                              r.rows.*stride, r.columns.*stride};
   };
   const ResampleViews views{.from = view(bindings.inputs[0], &RoleAxis::from_stride),
                             .to = view(bindings.outputs[0], &RoleAxis::to_stride)};
