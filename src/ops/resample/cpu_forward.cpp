@@ -31,43 +31,36 @@ class ForwardPart {
         imported_(array<L>(rows.spare)),
         result_(array<L>(rows.result)) {}
 
-  // Calls start() before the first row of a tile, and make(from, to) for every row of it.
-  template <class Start, class Make>
-  HWY_INLINE void run_all(const Start& start, const Make& make) {
+  // Calls start() and then rows(n) for every tile, the cursor at its first row: n elements of y are one of them.
+  template <class Start, class RowsOfTile>
+  HWY_INLINE void each_tile(const Start& start, const RowsOfTile& rows) {
     for (std::int64_t t = job_.first_tile; t < job_.last_tile; ++t) {
       tile_ = rows_.tile(t);
       start();
       cursor_.set(rows_.walk, job_.first_row);
-      const std::int64_t n = (tile_.last - tile_.first) * rows_.pixel;
-      const bool follows = rows_.out_follows && rows_.tile_count() == 1;
-      for (std::int64_t row = job_.first_row; row < job_.last_row;) {
-        const std::int64_t count = std::min(rows_.at_once, job_.last_row - row);
-        T* y = y_ + cursor_.out + tile_.first * rows_.out_column_stride;
-        for (std::int64_t i = 0; i < count; ++i) {
-          const std::int64_t out = cursor_.out;
-          make(x_ + cursor_.in + tile_.low * rows_.in_column_stride, result_ + i * n);
-          cursor_.next(rows_.walk);
-          if (!follows) export_row(rows_, result_ + i * n, n, y_ + out + tile_.first * rows_.out_column_stride);
-        }
-        if (follows) export_packed(result_, y, count * n, rows_.past_cache);
-        row += count;
-      }
+      rows((tile_.last - tile_.first) * rows_.pixel);
     }
   }
+  // Where the tile's part of the cursor's row begins.
+  HWY_INLINE const T* row_of_x() const { return x_ + cursor_.in + tile_.low * rows_.in_column_stride; }
+  HWY_INLINE T* row_of_y() const { return y_ + cursor_.out + tile_.first * rows_.out_column_stride; }
 
-  // Calls start() before the first row of a tile, and put(from, n, to) for every row of it, n elements of y.
-  template <class Start, class Put>
-  HWY_INLINE void each_row(const Start& start, const Put& put) {
-    for (std::int64_t t = job_.first_tile; t < job_.last_tile; ++t) {
-      tile_ = rows_.tile(t);
-      start();
-      cursor_.set(rows_.walk, job_.first_row);
-      const std::int64_t n = (tile_.last - tile_.first) * rows_.pixel;
-      for (std::int64_t row = job_.first_row; row < job_.last_row; ++row, cursor_.next(rows_.walk)) {
-        put(x_ + cursor_.in + tile_.low * rows_.in_column_stride, n,
-            y_ + cursor_.out + tile_.first * rows_.out_column_stride);
+  // Calls start() for every tile, and make(from, to), which fills a row of scratch memory, for every row of it.
+  template <class Start, class Make>
+  HWY_INLINE void run_all(const Start& start, const Make& make) {
+    const bool follows = rows_.out_follows && rows_.tile_count() == 1;
+    each_tile(start, [&](std::int64_t n) HWY_ATTR {
+      for (std::int64_t row = job_.first_row; row < job_.last_row;) {
+        const std::int64_t count = std::min(rows_.at_once, job_.last_row - row);
+        T* first = row_of_y();
+        for (std::int64_t i = 0; i < count; ++i, cursor_.next(rows_.walk)) {
+          make(row_of_x(), result_ + i * n);
+          if (!follows) export_row(rows_, result_ + i * n, n, row_of_y());
+        }
+        if (follows) export_packed(result_, first, count * n, rows_.past_cache);
+        row += count;
       }
-    }
+    });
   }
 
   template <class E>
@@ -105,7 +98,13 @@ class SumPart : ForwardPart<T, Acc<T>, Acc<T>> {
     if (!puts_sums_at_once()) {
       return Base::run_all([this] { forget(); }, [this](const T* from, A* to) HWY_ATTR { sum_from(0, from, 0, to); });
     }
-    Base::each_row([this] { forget(); }, [this](const T* from, std::int64_t n, T* to) HWY_ATTR { put(from, n, to); });
+    Base::each_tile([this] { forget(); },
+                    [this](std::int64_t n) HWY_ATTR {
+                      for (std::int64_t row = Base::job_.first_row; row < Base::job_.last_row; ++row) {
+                        put(Base::row_of_x(), n, Base::row_of_y());
+                        cursor_.next(rows_.walk);
+                      }
+                    });
   }
 
  private:
