@@ -5,6 +5,9 @@
 //
 // Along rows everything is counted from the first padded one: window row r covers the rows from S*r on, and step r of
 // the walk ends the rows [S*r, S*r + S), which no later window reaches.
+//
+// A dilated window row, whose stride is 1, reads every D-th row, and so do those D, 2D, ... further on: there are D
+// classes of rows that have nothing in common. Each is a pooling of its own, with no dilation along rows.
 #pragma once
 
 #include "backends/cuda/chunk.cuh"
@@ -12,6 +15,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <type_traits>
 
 namespace bp::cuda {
 
@@ -29,10 +33,11 @@ struct Window {
   static constexpr int kDilation = kDilation_;
   static constexpr int kPadding = kPadding_;
   static constexpr TiledWindow kPlain{kSize, kStride, kDilation, kPadding};
-  static constexpr int kExtent = (kSize - 1) * kDilation + 1;
+  static constexpr int kExtent = (kSize - 1) * kDilation + 1;  // in columns; in rows it is kSize
   static constexpr int kTaps = kSize * kSize;
-  static constexpr int kRowsBefore = (kExtent - 1) / kStride;  // window rows before r that reach the rows of step r
-  static_assert(kPadding < kExtent && kExtent >= kStride);
+  static constexpr int kRowClasses = kDilation;
+  static constexpr int kRowsBefore = (kSize - 1) / kStride;  // window rows before r that reach the rows of step r
+  static_assert(kPadding < kExtent && kSize >= kStride && (kDilation == 1 || kStride == 1));
 };
 
 // A thread's columns of dx (and x) and the windows that begin there, padding aside. `kChunk` windows, or `kWide`
@@ -69,13 +74,49 @@ struct PoolGrid {
   std::uint32_t threads;
 };
 
+// The problem of one class of rows: its heights and its padding. Where there is one class, the problem itself.
+template <class Window>
+using ClassCut = std::conditional_t<Window::kRowClasses == 1, const PoolCut&, PoolCut>;
+template <class Window>
+constexpr __host__ __device__ ClassCut<Window> class_of_rows(const PoolCut& cut, int number) {
+  constexpr int kStep = Window::kRowClasses;
+  if constexpr (kStep == 1) {
+    return cut;
+  } else {
+    const auto rows = [](int all, int first) { return all > first ? (all - first + kStep - 1) / kStep : 0; };
+    PoolCut result = cut;
+    result.row_padding = (max(cut.row_padding - number, 0) + kStep - 1) / kStep;
+    result.height = rows(cut.height, number - cut.row_padding + result.row_padding * kStep);
+    result.out_height = rows(cut.out_height, number);
+    return result;
+  }
+}
+// Its part of a tensor whose rows are those of windows, or those that windows read.
+template <class Window, class T>
+__device__ PoolView<T> windows_of_class(PoolView<T> view, int number) {
+  view.data += number * view.row;
+  view.row *= Window::kRowClasses;
+  return view;
+}
+template <class Window, class T>
+__device__ PoolView<T> rows_of_class(const PoolView<T>& view, const PoolCut& cut, const PoolCut& of_class, int number) {
+  return windows_of_class<Window>(view, number - cut.row_padding + of_class.row_padding * Window::kRowClasses);
+}
+
+// The steps of the walk.
+template <class Window>
+constexpr __host__ __device__ int steps_of(const PoolCut& cut) {
+  return max((cut.height + cut.row_padding + Window::kStride - 1) / Window::kStride, cut.out_height);
+}
+
 // A small problem is over sooner in short strips, on all multiprocessors of a device.
 inline constexpr int kLeastStrip = 2;
 inline constexpr std::uint64_t kFewBlocks = 256;
 
-// `halo`: the threads of a tile also look after windows of its neighbours. `planes_depth` is the depth that is walked.
+// `halo`: the threads of a tile also look after windows of its neighbours. A plane is one of `layers`: the depths that
+// are walked, or the classes of rows.
 template <class Tile>
-PoolGrid cut_pool(PoolCut& cut, bool halo, int planes_depth, int threads, int strip) {
+PoolGrid cut_pool(PoolCut& cut, bool halo, int layers, int threads, int strip) {
   using Window = typename Tile::Window;
   const std::int64_t columns = std::max<std::int64_t>(cut.width, std::int64_t{cut.out_width} * Window::kStride);
   const std::uint32_t groups = divide_up(columns, Tile::kColumns);
@@ -85,7 +126,7 @@ PoolGrid cut_pool(PoolCut& cut, bool halo, int planes_depth, int threads, int st
   cut.vectors = Tile::kPlanar ? 1 : std::min(vectors, kMostVectors);
   cut.channel_blocks = divide_up(vectors, cut.vectors);
   if (!Tile::kPlanar) cut.vectors = divide_up(vectors, cut.channel_blocks);
-  cut.planes = cut.batch * cut.channel_blocks * static_cast<std::uint32_t>(planes_depth);
+  cut.planes = cut.batch * cut.channel_blocks * static_cast<std::uint32_t>(layers);
 
   const std::uint32_t room = std::max<std::uint32_t>(threads / cut.vectors, beside + 1);
   cut.tiles = groups <= room ? 1 : divide_up(groups, room - beside);
@@ -93,7 +134,8 @@ PoolGrid cut_pool(PoolCut& cut, bool halo, int planes_depth, int threads, int st
   cut.groups = cut.tile_groups + (cut.tiles > 1 ? beside : 0);
   cut.units = std::max<std::uint32_t>(threads / (cut.vectors * cut.groups), 1);
 
-  const int steps = std::max(ceil_div(cut.height + cut.row_padding, Window::kStride), cut.out_height);
+  int steps = 0;
+  for (int i = 0; i < Window::kRowClasses; ++i) steps = std::max(steps, steps_of<Window>(class_of_rows<Window>(cut, i)));
   const std::uint64_t blocks = std::uint64_t{divide_up(cut.planes, cut.units)} * cut.tiles;
   const auto strips_of = [&] { return static_cast<std::uint32_t>(std::max((steps + strip / 2) / strip, 1)); };
   while (strip > kLeastStrip && blocks * strips_of() < kFewBlocks) strip /= 2;
@@ -107,12 +149,12 @@ struct PoolPlace {
   bool here;  // whether there is a plane for it
   std::uint32_t unit, group, vector;
   std::uint32_t batch, channel;
-  int depth;
+  int layer;
   int tile_group;  // the first of its tile
   int first_step, end_step;
 
   template <class Tile>
-  __device__ static PoolPlace find(const PoolCut& cut, int planes_depth) {
+  __device__ static PoolPlace find(const PoolCut& cut, int layers) {
     PoolPlace at;
     at.vector = threadIdx.x % cut.vectors;
     const std::uint32_t column = threadIdx.x / cut.vectors;
@@ -123,10 +165,10 @@ struct PoolPlace {
     at.end_step = at.first_step + cut.strip;
     at.tile_group = static_cast<int>(tile % cut.tiles * cut.tile_groups);
     const std::uint32_t plane = tile / cut.tiles * cut.units + at.unit;
-    const std::uint32_t depths = static_cast<std::uint32_t>(planes_depth);
-    at.depth = static_cast<int>(plane % depths);
-    at.channel = (plane / depths % cut.channel_blocks * cut.vectors + at.vector) * Tile::kChannels;
-    at.batch = plane / depths / cut.channel_blocks;
+    const std::uint32_t count = static_cast<std::uint32_t>(layers);
+    at.layer = static_cast<int>(plane % count);
+    at.channel = (plane / count % cut.channel_blocks * cut.vectors + at.vector) * Tile::kChannels;
+    at.batch = plane / count / cut.channel_blocks;
     at.here = plane < cut.planes && at.channel < cut.channels;
     return at;
   }

@@ -10,12 +10,12 @@ namespace bp::cuda {
 
 // The existing ones of the taps that read from `start` on, each a bit, `kApart` bits apart. The product of those of the
 // rows and of the columns has a bit for each existing tap of a window.
-template <class Window, int kApart>
+template <int kSize, int kDilation, int kApart>
 __device__ std::uint32_t existing_taps(int start, int size) {
   std::uint32_t taps = 0;
 #pragma unroll
-  for (int k = 0; k < Window::kSize; ++k) {
-    const int position = start + k * Window::kDilation;
+  for (int k = 0; k < kSize; ++k) {
+    const int position = start + k * kDilation;
     if (position >= 0 && position < size) taps |= 1u << k * kApart;
   }
   return taps;
@@ -44,7 +44,7 @@ class Gather {
   using Window = typename Tile::Window;
   using Row = WindowRow<T, Tile>;
   static constexpr int kStride = Window::kStride;
-  static constexpr int kRows = Window::kExtent;
+  static constexpr int kRows = Window::kSize;
 
  public:
   // The thread's first own window in window row 0 for dy and winners, its first column in row 0 for dx.
@@ -67,9 +67,10 @@ class Gather {
 #pragma unroll
     for (int i = 0; i < Tile::kWindows; ++i) {
       taps_[i] =
-          2 * existing_depths * existing_taps<Window, 1>((first_window + i) * kStride - Window::kPadding, cut.width);
+          2 * existing_depths *
+          existing_taps<Window::kSize, Window::kDilation, 1>((first_window + i) * kStride - Window::kPadding, cut.width);
     }
-    const int end = min(end_step, max((cut.height + cut.row_padding + kStride - 1) / kStride, cut.out_height));
+    const int end = min(end_step, steps_of<Window>(cut));
     window_rows = min(window_rows, end);
     int r = max(first_step - Window::kRowsBefore, 0);
     dy.data += r * dy.row;
@@ -116,7 +117,8 @@ class Gather {
   // Looks at the thread's own windows, which no other thread looks at. Of a window's bits the lowest, which is set,
   // stands for no winner and the next ones for the taps.
   __device__ void look_for_wrong(const Row& row, int r, const PoolCut& cut) {
-    const std::uint32_t row_taps = existing_taps<Window, Window::kSize>(r * kStride - cut.row_padding, cut.height);
+    const std::uint32_t row_taps =
+        existing_taps<Window::kSize, 1, Window::kSize>(r * kStride - cut.row_padding, cut.height);
 #pragma unroll
     for (int i = 0; i < Row::kChunks; ++i) {
       const auto winners_chunk = row.winners[i].chunk();
@@ -145,7 +147,7 @@ class Gather {
         for (int k = 0; k < Window::kTaps; ++k) {
           const int column = window * kStride - Window::kPadding + k % Window::kSize * Window::kDilation;
           if (column < 0 || column >= Tile::kColumns) continue;
-          add_if(tap, k, sums_[k / Window::kSize * Window::kDilation][column][channel], value);
+          add_if(tap, k, sums_[k / Window::kSize][column][channel], value);
         }
       }
     }

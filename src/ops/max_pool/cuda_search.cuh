@@ -84,7 +84,7 @@ class Search {
   using Window = typename Tile::Window;
   using Bests = Best<T>[Tile::kWindows][Tile::kChannels];
   static constexpr int kStride = Window::kStride;
-  static constexpr int kRows = Window::kExtent;
+  static constexpr int kRows = Window::kSize;
   static constexpr int kChunks = (Tile::kHigh - Tile::kLow) / Tile::kWide;
   static constexpr int kElements = Tile::kWide * Tile::kChannels;
   // Where many registers let few threads run, the next row is under way while one is searched.
@@ -134,7 +134,7 @@ class Search {
           best[i][c] = rows_[0][i][c];
 #pragma unroll
           for (int k = 1; k < Window::kSize; ++k) {
-            best[i][c].compare(rows_[k * Window::kDilation][i][c], k * Window::kSize);
+            best[i][c].compare(rows_[k][i][c], k * Window::kSize);
           }
         }
       }
@@ -148,7 +148,7 @@ class Search {
     constexpr bool kFromKey = Tile::kPlanar || sizeof(T) == 2 || Window::kSize == 2;
     if (kFromKey && !best.vague()) return best.value();
     const int tap = best.winner();
-    const int row = r * kStride - cut.row_padding + tap / Window::kSize * Window::kDilation;
+    const int row = r * kStride - cut.row_padding + tap / Window::kSize;
     const int column = window * kStride - Window::kPadding + tap % Window::kSize * Window::kDilation;
     return x.template at_column<Tile>(column)[row * x.row + channel];
   }

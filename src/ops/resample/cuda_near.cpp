@@ -82,8 +82,11 @@ bool cut(const NearKind& kind, const Roles& r, NearProblem& p) {
   constexpr std::uint64_t kMost = std::numeric_limits<std::int32_t>::max(), kFewThreads = 1 << 15;
   const std::uint64_t planes = static_cast<std::uint64_t>(r.batch.to) * channels;
   if (planes > kMost || planes * groups > kMost) return false;
-  // Long strips find their columns once for many rows; where a problem is small, short ones are more threads.
+  // Long strips find their columns once for many rows. In short ones what is written at a time lies closer together,
+  // which memory likes: it pays where rows are of many bytes, or are little work. A small problem needs the threads.
   int strip = 16;
+  if (kind.dtype == DType::f32) strip /= 2;
+  if (kind.unit || kind.sums == NearSums::none) strip /= 2;
   while (strip > kNearAhead && planes * groups * divide_up(r.rows.to, strip) < kFewThreads) strip /= 2;
   const std::uint32_t strips = divide_up(r.rows.to, strip);
   const std::uint64_t threads = planes * groups * strips;

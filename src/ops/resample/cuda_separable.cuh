@@ -34,8 +34,13 @@ struct ResampleShape {
   static constexpr Exact kExact = kExact_;
 
   static constexpr int kColumns = kChunk * kPieces;  // of a thread in one pass
+  // Where a column is in a row of shared memory. In NCHW the sums of neighbours in dx begin several columns apart: at a
+  // distance of 8, as of a scale of 8, a warp would read four banks alone, so that after every 32 columns one is left out.
+  // (Not where a thread has several pieces: that takes registers, and such rows have scales whose distances vary.)
+  static constexpr bool kGaps = kPlanar && kPieces == 1;
+  static constexpr __host__ __device__ int place(int column) { return kGaps ? column + (column >> 5) : column; }
   // Constant, so that addresses in rows of shared memory, and of pieces, cost nothing.
-  static constexpr int kPitch = kThreads * kColumns * kPasses;
+  static constexpr int kPitch = place(kThreads * kColumns * kPasses);
   // Of a unit; 0: as many as it needs.
   static constexpr int kLanes = kPieces == 1 ? 0 : kThreads / kUnits_;
   static constexpr int kApart = kLanes * kChunk;  // from one piece to the next
@@ -165,6 +170,15 @@ struct RowSums {
 #pragma unroll
     for (int i = 0; i < kCount; ++i) add_tap<kExact>(at[i], weight, values.at[i]);
   }
+  // And leaves 0. Where the compiler sees moves in a branch that is seldom taken, it moves all of it on each way to it:
+  // a third of the loop.
+  __device__ void take(RowSums& other) {
+#pragma unroll
+    for (int i = 0; i < kCount; ++i) {
+      asm volatile("mov.f32 %0, %1;" : "=f"(at[i]) : "f"(other.at[i]));
+      asm volatile("mov.f32 %0, 0f00000000;" : "=f"(other.at[i]));
+    }
+  }
 };
 
 // A thread's chunks in rows of dy; the last ones may be missing.
@@ -190,6 +204,7 @@ struct ColumnChunks {
   };
 
   const T* from;  // in row 0
+  int first;      // of its columns in a row of shared memory
   bool exists[kPieces];
 
   // Moves `at` on to the next row. `keep`: or each piece of each row gets a pointer of its own, at ten instructions.
@@ -201,18 +216,18 @@ struct ColumnChunks {
     at += step;
     keep(at);
   }
-  // `row` begins at the thread's first column.
   __device__ void store_to(float* row, const Sums& sums) const {
 #pragma unroll
     for (int i = 0; i < kPieces; ++i) {
       if (!exists[i]) continue;
-      constexpr int kPart = kChunk < 4 ? kChunk : 4;  // 16 bytes
+      constexpr int kPart = Shape::kGaps ? 1 : kChunk < 4 ? kChunk : 4;  // 16 bytes
+      float* to = row + Shape::place(first + i * Shape::kApart);           // 32 columns are whole chunks
 #pragma unroll
       for (int k = 0; k < kChunk; k += kPart) {
         Chunk<float, kPart> part;
 #pragma unroll
         for (int j = 0; j < kPart; ++j) part.at[j] = sums.at[i * kChunk + k + j];
-        store(row + i * Shape::kApart + k, part);
+        store(to + k, part);
       }
     }
   }
@@ -258,10 +273,11 @@ struct ResamplePlace {
   }
 };
 
-// The sums along kTogether rows of shared memory, or as many as there are, into dx from `row` on.
+// The sums along kTogether rows of shared memory, or as many as there are, into dx from `row` on. The unit's columns
+// begin at `first` of a row.
 template <class T, class Shape>
 __device__ void sum_along(const ResampleCut& cut, const ResamplePlace& at, const ResampleView<T>& dx, const float* rows,
-                          int depth, int row, int count) {
+                          int first, int depth, int row, int count) {
   constexpr int kOut = Shape::kOut;
   constexpr bool kUnit = Shape::kExact == Exact::all;
   const int lanes = static_cast<int>(cut.lanes);
@@ -275,13 +291,13 @@ __device__ void sum_along(const ResampleCut& cut, const ResamplePlace& at, const
     float sums[Shape::kTogether][kOut] = {};
     const OutputRun run = load_entry(cut.columns.runs + column);
     const float* weights = cut.columns.weights + column;
-    const float* from = rows + (run.begin - at.first_output) * at.channels + channel;
+    int from = first + (run.begin - at.first_output) * at.channels + channel;
 #pragma unroll 2
     for (int o = run.begin; o < run.end; ++o) {
       const float weight = kUnit ? 1.0f : __ldg(weights);
 #pragma unroll
       for (int r = 0; r < Shape::kTogether; ++r) {
-        const auto chunk = load<kOut>(from + r * Shape::kPitch);
+        const auto chunk = load<kOut>(rows + Shape::place(from) + r * Shape::kPitch);
 #pragma unroll
         for (int k = 0; k < kOut; ++k) sums[r][k] = add_product<kUnit>(sums[r][k], weight, chunk.at[k]);
       }
@@ -306,88 +322,110 @@ struct alignas(kDepths * sizeof(float)) DepthWeights {
   float weight[kDepths];
 };
 
-// The sums down a thread's columns of one pass, into its columns of shared memory.
+// The sums down a thread's columns of one pass, on their way into its columns of shared memory.
 template <class T, class Shape>
-__device__ void sum_down(const ResampleCut& cut, const ResamplePlace& at, const ResampleView<const T>& dy,
-                         const ColumnChunks<T, Shape>& chunks, float* rows,
-                         const DepthWeights<Shape::kDepths>* depth_weights, int depth_begin, int depth_end) {
-  constexpr int kDepths = Shape::kDepths;
-  constexpr int kAhead = Shape::kAhead;
-  constexpr bool kFirstExact = Shape::kExact != Exact::none;
-  constexpr bool kUnit = Shape::kExact == Exact::all;
-  constexpr bool kLazy = kUnit || Shape::kBlocks > 0;  // weights are read when they are used: fewer registers
-  constexpr bool kRowsExact = kDepths == 1 ? kFirstExact : kUnit;
-  using Raw = typename ColumnChunks<T, Shape>::Raw;
+struct SumsDown {
+  static constexpr int kDepths = Shape::kDepths;
+  static constexpr bool kFirstExact = Shape::kExact != Exact::none;
+  static constexpr bool kUnit = Shape::kExact == Exact::all;
+  static constexpr bool kRowsExact = kDepths == 1 ? kFirstExact : kUnit;
   using Sums = typename ColumnChunks<T, Shape>::Sums;
-  Sums sums[kDepths], next[kDepths];
-  int row = at.first_row - 1;  // that `sums` is for; `next` is for the one after
-  const auto add = [&](const FedInputs& fed, const Sums(&values)[kDepths]) {
-    for (; row < fed.input; ++row) {
+
+  const ColumnChunks<T, Shape>& chunks;
+  float* rows;
+  int first_row;
+  int row = first_row - 1;  // that `sums` is for; `next` is for the one after
+  Sums sums[kDepths] = {}, next[kDepths] = {};
+
+  // The rows above `input` get no more.
+  __device__ void finish_above(int input) {
+    for (; row < input; ++row) {
 #pragma unroll
       for (int d = 0; d < kDepths; ++d) {
-        if (row >= at.first_row) {
-          chunks.store_to(rows + (d * Shape::kRows + row - at.first_row) * Shape::kPitch, sums[d]);
-        }
-        sums[d] = next[d];
-        next[d] = Sums{};
+        if (row >= first_row) chunks.store_to(rows + (d * Shape::kRows + row - first_row) * Shape::kPitch, sums[d]);
+        sums[d].take(next[d]);
       }
     }
+  }
+  __device__ void add(const FedInputs& fed, const Sums (&values)[kDepths]) {
+    finish_above(fed.input);
 #pragma unroll
     for (int d = 0; d < kDepths; ++d) {
       sums[d].template add<kRowsExact>(fed.weights[0], values[d]);
       if constexpr (!kUnit) next[d].template add<kRowsExact>(fed.weights[1], values[d]);  // nearest feeds one input
     }
-  };
-  const int begin = load_entry(cut.rows.runs + at.first_row).begin;
+  }
+  __device__ void add(const FedInputs& fed, const typename ColumnChunks<T, Shape>::Raw& raw) {
+    const Sums values[1] = {raw.values()};
+    add(fed, values);
+  }
+};
+
+// Two axes: rows of dy straight from memory.
+template <class T, class Shape>
+__device__ void sum_down(const ResampleCut& cut, const ResamplePlace& at, const ResampleView<const T>& dy,
+                         const ColumnChunks<T, Shape>& chunks, float* rows) {
+  constexpr int kAhead = Shape::kAhead;
+  // Weights are read when they are used: fewer registers.
+  constexpr bool kLazy = Shape::kExact == Exact::all || Shape::kBlocks > 0;
+  SumsDown<T, Shape> down{chunks, rows, at.first_row};
+  typename ColumnChunks<T, Shape>::Raw raw[kAhead] = {};
+  int o = load_entry(cut.rows.runs + at.first_row).begin;
+  const int end = load_entry(cut.rows.runs + at.end_row - 1).end;
+  const T* at_row = chunks.from + o * dy.row;
+  for (; o + kAhead <= end; o += kAhead) {
+    FedInputs fed[kAhead];
+#pragma unroll
+    for (int i = 0; i < kAhead; ++i) {
+      if constexpr (!kLazy) fed[i] = load_entry(cut.rows.fed + o + i);
+    }
+#pragma unroll
+    for (int i = 0; i < kAhead; ++i) chunks.load(raw[i], at_row, dy.row);
+#pragma unroll
+    for (int i = 0; i < kAhead; ++i) down.add(kLazy ? load_entry(cut.rows.fed + o + i) : fed[i], raw[i]);
+  }
+  for (; o < end; ++o) {
+    chunks.load(raw[0], at_row, dy.row);
+    down.add(load_entry(cut.rows.fed + o), raw[0]);
+  }
+  down.finish_above(at.end_row);
+}
+
+// Three axes: the depths of a row first.
+template <class T, class Shape>
+__device__ void sum_down_depths(const ResampleCut& cut, const ResamplePlace& at, const ResampleView<const T>& dy,
+                                const ColumnChunks<T, Shape>& chunks, float* rows,
+                                const DepthWeights<Shape::kDepths>* depth_weights, int depth_begin, int depth_end) {
+  constexpr int kDepths = Shape::kDepths;
+  constexpr int kAhead = Shape::kAhead;
+  using Raw = typename ColumnChunks<T, Shape>::Raw;
+  using Sums = typename ColumnChunks<T, Shape>::Sums;
+  SumsDown<T, Shape> down{chunks, rows, at.first_row};
   const int end = load_entry(cut.rows.runs + at.end_row - 1).end;
   Raw raw[kAhead] = {};
-  if constexpr (kDepths == 1) {
-    const T* at_row = chunks.from + begin * dy.row;
-    const auto add_row = [&](const Raw& row, const FedInputs& fed) {
-      const Sums values[1] = {row.values()};
-      add(fed, values);
+  for (int o = load_entry(cut.rows.runs + at.first_row).begin; o < end; ++o) {
+    Sums values[kDepths];
+    const T* at_depth = chunks.from + depth_begin * dy.depth + o * dy.row;
+    const auto add_depth = [&](const Raw& depth, const DepthWeights<kDepths>& weights) {
+      const Sums read = depth.values();
+#pragma unroll
+      for (int d = 0; d < kDepths; ++d)
+        values[d].template add<SumsDown<T, Shape>::kFirstExact>(weights.weight[d], read);
     };
-    int o = begin;
-    for (; o + kAhead <= end; o += kAhead) {
-      FedInputs fed[kAhead];
+    int p = 0;
+    for (; p + kAhead <= depth_end - depth_begin; p += kAhead) {
 #pragma unroll
-      for (int i = 0; i < kAhead; ++i) {
-        if constexpr (!kLazy) fed[i] = load_entry(cut.rows.fed + o + i);
-      }
+      for (int i = 0; i < kAhead; ++i) chunks.load(raw[i], at_depth, dy.depth);
 #pragma unroll
-      for (int i = 0; i < kAhead; ++i) chunks.load(raw[i], at_row, dy.row);
-#pragma unroll
-      for (int i = 0; i < kAhead; ++i) add_row(raw[i], kLazy ? load_entry(cut.rows.fed + o + i) : fed[i]);
+      for (int i = 0; i < kAhead; ++i) add_depth(raw[i], depth_weights[p + i]);
     }
-    for (; o < end; ++o) {
-      chunks.load(raw[0], at_row, dy.row);
-      add_row(raw[0], load_entry(cut.rows.fed + o));
+    for (; p < depth_end - depth_begin; ++p) {
+      chunks.load(raw[0], at_depth, dy.depth);
+      add_depth(raw[0], depth_weights[p]);
     }
-  } else {
-    for (int o = begin; o < end; ++o) {
-      Sums values[kDepths];
-      const T* at_depth = chunks.from + depth_begin * dy.depth + o * dy.row;
-      const auto add_depth = [&](const Raw& depth, const DepthWeights<kDepths>& weights) {
-        const Sums read = depth.values();
-#pragma unroll
-        for (int d = 0; d < kDepths; ++d) values[d].template add<kFirstExact>(weights.weight[d], read);
-      };
-      int p = 0;
-      for (; p + kAhead <= depth_end - depth_begin; p += kAhead) {
-#pragma unroll
-        for (int i = 0; i < kAhead; ++i) chunks.load(raw[i], at_depth, dy.depth);
-#pragma unroll
-        for (int i = 0; i < kAhead; ++i) add_depth(raw[i], depth_weights[p + i]);
-      }
-      for (; p < depth_end - depth_begin; ++p) {
-        chunks.load(raw[0], at_depth, dy.depth);
-        add_depth(raw[0], depth_weights[p]);
-      }
-      add(load_entry(cut.rows.fed + o), values);
-    }
+    down.add(load_entry(cut.rows.fed + o), values);
   }
-  const Sums nothing[kDepths] = {};
-  add({at.end_row, {0, 0}}, nothing);
+  down.finish_above(at.end_row);
 }
 
 template <class T, class Shape>
@@ -412,19 +450,21 @@ __global__ void __launch_bounds__(Shape::kThreads, Shape::kBlocks)
     __syncthreads();
   }
 
-  float* rows = shared_rows + at.unit * static_cast<int>(cut.lanes) * Shape::kColumns * Shape::kPasses;
-  if (at.here) {
-    const int width = (at.end_output - at.first_output) * at.channels;
-    const T* from = dy.data + at.batch * dy.batch + at.first_channel * dy.channel + at.first_output * dy.column;
-    for (int pass = 0; pass < Shape::kPasses; ++pass) {
-      const int first = (pass * static_cast<int>(cut.lanes) * Shape::kPieces + at.lane) * Shape::kChunk;
-      ColumnChunks<T, Shape> chunks;
+  const int first_of_unit = at.unit * static_cast<int>(cut.lanes) * Shape::kColumns * Shape::kPasses;
+  const int width = at.here ? (at.end_output - at.first_output) * at.channels : 0;
+  const T* from = dy.data + at.batch * dy.batch + at.first_channel * dy.channel + at.first_output * dy.column;
+  for (int pass = 0; pass < Shape::kPasses; ++pass) {
+    const int first = (pass * static_cast<int>(cut.lanes) * Shape::kPieces + at.lane) * Shape::kChunk;
+    ColumnChunks<T, Shape> chunks;
 #pragma unroll
-      for (int i = 0; i < Shape::kPieces; ++i) chunks.exists[i] = first + i * Shape::kApart < width;
-      chunks.from = from + (Shape::kPlanar ? first : first / at.channels * dy.column + first % at.channels);
-      if (chunks.exists[0]) {
-        sum_down<T, Shape>(cut, at, dy, chunks, rows + first, depth_weights, depth_begin, depth_end);
-      }
+    for (int i = 0; i < Shape::kPieces; ++i) chunks.exists[i] = first + i * Shape::kApart < width;
+    chunks.first = first_of_unit + first;
+    chunks.from = from + (Shape::kPlanar ? first : first / at.channels * dy.column + first % at.channels);
+    if (!chunks.exists[0]) continue;
+    if constexpr (kDepths == 1) {
+      sum_down<T, Shape>(cut, at, dy, chunks, shared_rows);
+    } else {
+      sum_down_depths<T, Shape>(cut, at, dy, chunks, shared_rows, depth_weights, depth_begin, depth_end);
     }
   }
   __syncthreads();
@@ -435,8 +475,9 @@ __global__ void __launch_bounds__(Shape::kThreads, Shape::kBlocks)
 #pragma unroll
     for (int r = 0; r < Shape::kRows; r += Shape::kTogether) {
       const int row = at.first_row + r;
-      const float* from = rows + (d * Shape::kRows + r) * Shape::kPitch;
-      if (row < at.end_row) sum_along<T, Shape>(cut, at, dx, from, at.first_depth + d, row, at.end_row - row);
+      const float* from = shared_rows + (d * Shape::kRows + r) * Shape::kPitch;
+      if (row < at.end_row)
+        sum_along<T, Shape>(cut, at, dx, from, first_of_unit, at.first_depth + d, row, at.end_row - row);
     }
   }
 }
