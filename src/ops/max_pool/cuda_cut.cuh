@@ -7,7 +7,8 @@
 // the walk ends the rows [S*r, S*r + S), which no later window reaches.
 //
 // A dilated window row, whose stride is 1, reads every D-th row, and so do those D, 2D, ... further on: there are D
-// classes of rows that have nothing in common. Each is a pooling of its own, with no dilation along rows.
+// classes of rows that have nothing in common. Each is a pooling of its own, with no dilation along rows. For threads
+// that keep to channels there are classes of columns, too: neighbours in a class share windows.
 #pragma once
 
 #include "backends/cuda/chunk.cuh"
@@ -25,19 +26,22 @@ inline constexpr std::uint32_t kNoTap = 255;  // a window without a winner
 constexpr int floor_div(int a, int b) { return a / b - (a % b < 0 ? 1 : 0); }
 constexpr int ceil_div(int a, int b) { return -floor_div(-a, b); }
 
-// A window that is known when the kernel is compiled, alike along rows and columns; the padding is that of the columns.
-template <int kSize_, int kStride_, int kDilation_, int kPadding_>
+// A window that is known when the kernel is compiled, alike along rows and columns. Dilation and padding are those of
+// the columns of a class; the first windows of one that has less padding do not exist.
+template <int kSize_, int kStride_, int kDilation_, int kPadding_, bool kColumnClasses_>
 struct Window {
   static constexpr int kSize = kSize_;
   static constexpr int kStride = kStride_;
-  static constexpr int kDilation = kDilation_;
-  static constexpr int kPadding = kPadding_;
-  static constexpr TiledWindow kPlain{kSize, kStride, kDilation, kPadding};
+  static constexpr TiledWindow kPlain{kSize_, kStride_, kDilation_, kPadding_};
+  static constexpr int kRowClasses = kDilation_;
+  static constexpr int kColumnClasses = kColumnClasses_ ? kDilation_ : 1;
+  static constexpr int kClasses = kRowClasses * kColumnClasses;
+  static constexpr int kDilation = kDilation_ / kColumnClasses;
+  static constexpr int kPadding = ceil_div(kPadding_, kColumnClasses);
   static constexpr int kExtent = (kSize - 1) * kDilation + 1;  // in columns; in rows it is kSize
   static constexpr int kTaps = kSize * kSize;
-  static constexpr int kRowClasses = kDilation;
   static constexpr int kRowsBefore = (kSize - 1) / kStride;  // window rows before r that reach the rows of step r
-  static_assert(kPadding < kExtent && kSize >= kStride && (kDilation == 1 || kStride == 1));
+  static_assert(kPadding < kExtent && kSize >= kStride && (kClasses == 1 || kStride == 1));
 };
 
 // A thread's columns of dx (and x) and the windows that begin there, padding aside. `kChunk` windows, or `kWide`
@@ -74,33 +78,57 @@ struct PoolGrid {
   std::uint32_t threads;
 };
 
-// The problem of one class of rows: its heights and its padding. Where there is one class, the problem itself.
+// The problem of one class: its sizes and its padding. Where there is one class, the problem itself.
 template <class Window>
-using ClassCut = std::conditional_t<Window::kRowClasses == 1, const PoolCut&, PoolCut>;
+using ClassCut = std::conditional_t<Window::kClasses == 1, const PoolCut&, PoolCut>;
 template <class Window>
-constexpr __host__ __device__ ClassCut<Window> class_of_rows(const PoolCut& cut, int number) {
-  constexpr int kStep = Window::kRowClasses;
-  if constexpr (kStep == 1) {
+constexpr __host__ __device__ ClassCut<Window> class_of(const PoolCut& cut, int number) {
+  if constexpr (Window::kClasses == 1) {
     return cut;
   } else {
-    const auto rows = [](int all, int first) { return all > first ? (all - first + kStep - 1) / kStep : 0; };
+    constexpr int kRows = Window::kRowClasses, kColumns = Window::kColumnClasses;
+    const int row = number % kRows, column = number / kRows;  // of its first window
+    const auto padding = [](int step, int all, int first) { return all > first ? (all - first + step - 1) / step : 0; };
+    const auto every = padding;  // what there is from the first on
     PoolCut result = cut;
-    result.row_padding = (max(cut.row_padding - number, 0) + kStep - 1) / kStep;
-    result.height = rows(cut.height, number - cut.row_padding + result.row_padding * kStep);
-    result.out_height = rows(cut.out_height, number);
+    result.row_padding = padding(kRows, cut.row_padding, row);
+    result.height = every(kRows, cut.height, row - cut.row_padding + result.row_padding * kRows);
+    result.out_height = every(kRows, cut.out_height, row);
+    if constexpr (kColumns > 1) {
+      const int column_padding = padding(kColumns, Window::kPlain.padding, column);
+      result.first_window = Window::kPadding - column_padding;
+      result.width = every(kColumns, cut.width, column - Window::kPlain.padding + column_padding * kColumns);
+      result.out_width = every(kColumns, cut.out_width, column) + result.first_window;
+    }
     return result;
   }
 }
-// Its part of a tensor whose rows are those of windows, or those that windows read.
+template <class Window>
+__device__ int first_existing(const PoolCut& of_class) {
+  return Window::kColumnClasses == 1 ? 0 : of_class.first_window;
+}
+// Its part of a tensor whose rows and columns are those of windows, or those that windows read.
 template <class Window, class T>
-__device__ PoolView<T> windows_of_class(PoolView<T> view, int number) {
-  view.data += number * view.row;
+__device__ PoolView<T> part_of_class(PoolView<T> view, int first_row, int first_column) {
+  view.data += first_row * view.row + first_column * view.column;
   view.row *= Window::kRowClasses;
+  view.column *= Window::kColumnClasses;
   return view;
 }
 template <class Window, class T>
-__device__ PoolView<T> rows_of_class(const PoolView<T>& view, const PoolCut& cut, const PoolCut& of_class, int number) {
-  return windows_of_class<Window>(view, number - cut.row_padding + of_class.row_padding * Window::kRowClasses);
+__device__ PoolView<T> windows_of_class(const PoolView<T>& view, const PoolCut& of_class, int number) {
+  const int row = number % Window::kRowClasses, column = number / Window::kRowClasses;
+  return part_of_class<Window>(view, row, column - first_existing<Window>(of_class) * Window::kColumnClasses);
+}
+template <class Window, class T>
+__device__ PoolView<T> read_by_class(const PoolView<T>& view, const PoolCut& cut, const PoolCut& of_class, int number) {
+  constexpr int kRows = Window::kRowClasses, kColumns = Window::kColumnClasses;
+  const int row = number % kRows - cut.row_padding + of_class.row_padding * kRows;
+  int column = 0;
+  if constexpr (kColumns > 1) {
+    column = number / kRows - Window::kPlain.padding + (Window::kPadding - of_class.first_window) * kColumns;
+  }
+  return part_of_class<Window>(view, row, column);
 }
 
 // The steps of the walk.
@@ -114,11 +142,17 @@ inline constexpr int kLeastStrip = 2;
 inline constexpr std::uint64_t kFewBlocks = 256;
 
 // `halo`: the threads of a tile also look after windows of its neighbours. A plane is one of `layers`: the depths that
-// are walked, or the classes of rows.
+// are walked, or the classes.
 template <class Tile>
 PoolGrid cut_pool(PoolCut& cut, bool halo, int layers, int threads, int strip) {
   using Window = typename Tile::Window;
-  const std::int64_t columns = std::max<std::int64_t>(cut.width, std::int64_t{cut.out_width} * Window::kStride);
+  std::int64_t columns = 0;
+  int steps = 0;
+  for (int i = 0; i < Window::kClasses; ++i) {
+    const ClassCut<Window> part = class_of<Window>(cut, i);
+    columns = std::max({columns, std::int64_t{part.width}, std::int64_t{part.out_width} * Window::kStride});
+    steps = std::max(steps, steps_of<Window>(part));
+  }
   const std::uint32_t groups = divide_up(columns, Tile::kColumns);
   const std::uint32_t vectors = divide_up(cut.channels, Tile::kChannels);
   const std::uint32_t beside = halo ? Tile::kGroupsBefore + Tile::kGroupsAfter : 0;
@@ -134,8 +168,6 @@ PoolGrid cut_pool(PoolCut& cut, bool halo, int layers, int threads, int strip) {
   cut.groups = cut.tile_groups + (cut.tiles > 1 ? beside : 0);
   cut.units = std::max<std::uint32_t>(threads / (cut.vectors * cut.groups), 1);
 
-  int steps = 0;
-  for (int i = 0; i < Window::kRowClasses; ++i) steps = std::max(steps, steps_of<Window>(class_of_rows<Window>(cut, i)));
   const std::uint64_t blocks = std::uint64_t{divide_up(cut.planes, cut.units)} * cut.tiles;
   const auto strips_of = [&] { return static_cast<std::uint32_t>(std::max((steps + strip / 2) / strip, 1)); };
   while (strip > kLeastStrip && blocks * strips_of() < kFewBlocks) strip /= 2;

@@ -62,13 +62,13 @@ class Gather {
 #pragma unroll
     for (int i = 0; i < Row::kChunks; ++i) {
       const int window = first_window + Tile::kFirst + i * Tile::kChunk;
-      exists_[i] = window >= 0 && window < cut.out_width;
+      exists_[i] = window >= first_existing<Window>(cut) && window < cut.out_width;
     }
 #pragma unroll
     for (int i = 0; i < Tile::kWindows; ++i) {
-      taps_[i] =
-          2 * existing_depths *
-          existing_taps<Window::kSize, Window::kDilation, 1>((first_window + i) * kStride - Window::kPadding, cut.width);
+      taps_[i] = 2 * existing_depths *
+                 existing_taps<Window::kSize, Window::kDilation, 1>((first_window + i) * kStride - Window::kPadding,
+                                                                    cut.width);
     }
     const int end = min(end_step, steps_of<Window>(cut));
     window_rows = min(window_rows, end);

@@ -28,12 +28,12 @@ __global__ void __launch_bounds__(kPoolThreads)
                     PoolView<T> dx) {
   using Window = typename Tile::Window;
   extern __shared__ __align__(16) std::uint8_t shared_winners[];
-  const PoolPlace at = PoolPlace::find<Tile>(problem, Window::kRowClasses);
-  const ClassCut<Window> cut = class_of_rows<Window>(problem, at.layer);
-  if constexpr (Window::kRowClasses > 1) {
-    x = rows_of_class<Window>(x, problem, cut, at.layer);
-    dx = rows_of_class<Window>(dx, problem, cut, at.layer);
-    dy = windows_of_class<Window>(dy, at.layer);
+  const PoolPlace at = PoolPlace::find<Tile>(problem, Window::kClasses);
+  const ClassCut<Window> cut = class_of<Window>(problem, at.layer);
+  if constexpr (Window::kClasses > 1) {
+    x = read_by_class<Window>(x, problem, cut, at.layer);
+    dx = read_by_class<Window>(dx, problem, cut, at.layer);
+    dy = windows_of_class<Window>(dy, cut, at.layer);
   }
   const int column_bytes = static_cast<int>(cut.vectors) * Tile::kChannels;
   const int row_bytes = kept_windows<Tile>(cut) * column_bytes;
@@ -94,7 +94,7 @@ cudaError_t tiled_recompute(const TiledPool& pool, const ConstPoolView& x, const
       PoolCut cut = pool.problem;
       PoolGrid grid{};
       for (int strip = Tile::kPlanar ? 16 : 32;; strip /= 2) {
-        grid = cut_pool<Tile>(cut, true, Tile::Window::kRowClasses, kPoolThreads, strip);
+        grid = cut_pool<Tile>(cut, true, Tile::Window::kClasses, kPoolThreads, strip);
         if (shared_bytes<Tile>(cut) <= kMostSharedBytes || strip == 1) break;
       }
       return launch_blocks(stream, grid.blocks, grid.threads, shared_bytes<Tile>(cut), recompute_tiles<T, Tile>, cut,

@@ -11,17 +11,17 @@ template <class T, class Tile, bool kValues, bool kWinners>
 __global__ void __launch_bounds__(kPoolThreads)
     search_tiles(const PoolCut problem, PoolView<const T> x, PoolView<T> y, PoolView<std::uint8_t> winners) {
   using Window = typename Tile::Window;
-  const PoolPlace at = PoolPlace::find<Tile>(problem, Window::kRowClasses);
-  const ClassCut<Window> cut = class_of_rows<Window>(problem, at.layer);
+  const PoolPlace at = PoolPlace::find<Tile>(problem, Window::kClasses);
+  const ClassCut<Window> cut = class_of<Window>(problem, at.layer);
   const int group = at.tile_group + static_cast<int>(at.group);
   const int window = group * Tile::kWindows;
   if (!at.here || window >= cut.out_width) return;
   Search<T, Tile> search;
   search.first_column = group * Tile::kColumns;
-  if constexpr (Window::kRowClasses > 1) {
-    x = rows_of_class<Window>(x, problem, cut, at.layer);
-    y = windows_of_class<Window>(y, at.layer);
-    winners = windows_of_class<Window>(winners, at.layer);
+  if constexpr (Window::kClasses > 1) {
+    x = read_by_class<Window>(x, problem, cut, at.layer);
+    y = windows_of_class<Window>(y, cut, at.layer);
+    winners = windows_of_class<Window>(winners, cut, at.layer);
   }
   search.x = at.in_plane(x, 0, search.first_column);
   T* y_to = at.in_plane(y, 0, window).data;
@@ -30,7 +30,7 @@ __global__ void __launch_bounds__(kPoolThreads)
   search.walk(cut, at.first_step, min(at.end_step, cut.out_height), [&](int r, const auto& best) {
 #pragma unroll
     for (int i = 0; i < Tile::kWindows; i += Tile::kChunk) {
-      if (window + i >= cut.out_width) continue;
+      if (window + i < first_existing<Window>(cut) || window + i >= cut.out_width) continue;
       [[maybe_unused]] Chunk<T, kElements> y_chunk;
       Chunk<std::uint8_t, kElements> winners_chunk;
 #pragma unroll
@@ -55,7 +55,7 @@ cudaError_t tiled_search(const TiledPool& pool, const ConstPoolView& x, const Mu
   return with_tile<true>(pool, [&]<class T, class Tile>() {
     PoolCut cut = pool.problem;
     // Long strips share few rows with their neighbours, short ones are many threads.
-    const PoolGrid grid = cut_pool<Tile>(cut, false, Tile::Window::kRowClasses, kPoolThreads, 16);
+    const PoolGrid grid = cut_pool<Tile>(cut, false, Tile::Window::kClasses, kPoolThreads, 16);
     const auto kernel = winners.data == nullptr ? search_tiles<T, Tile, true, false>
                         : y.data == nullptr     ? search_tiles<T, Tile, false, true>
                                                 : search_tiles<T, Tile, true, true>;

@@ -13,10 +13,6 @@ namespace bp::cuda {
 
 inline constexpr int kPoolThreads = 256;
 
-template <std::size_t kPlace>
-using WindowAt = Window<kTiledWindows[kPlace].size, kTiledWindows[kPlace].stride, kTiledWindows[kPlace].dilation,
-                        kTiledWindows[kPlace].padding>;
-
 template <std::size_t kPlace, PoolTile kTile, class T, bool kSearchesOnly>
 struct TileOf {
   static constexpr TiledWindow kWindow = kTiledWindows[kPlace];
@@ -24,7 +20,8 @@ struct TileOf {
   static constexpr int kWindows = tile_windows(kWindow, sizeof(T), kSearchesOnly);
   // Neighbouring columns share windows; half types leave registers for two of them.
   static constexpr int kBeside = kWindow.stride == 1 && kWindow.size == 3 && sizeof(T) == 2 ? 2 : kWindow.stride;
-  using Of = WindowAt<kPlace>;
+  static constexpr bool kPlanar = kTile == PoolTile::columns || kTile == PoolTile::odd_columns;
+  using Of = Window<kWindow.size, kWindow.stride, kWindow.dilation, kWindow.padding, !kPlanar>;
   using type = std::conditional_t<
       kTile == PoolTile::columns, Tile<Of, kColumns, 1, kWindows, kColumns>,
       std::conditional_t<kTile == PoolTile::odd_columns, Tile<Of, 4, 1, 1, 1>,

@@ -64,6 +64,7 @@ struct PoolCut {
   int out_depth, out_height, out_width;
   int row_padding;
   int depth_window, depth_stride;
+  int first_window = 0;  // those before it, in a row, do not exist
 
   // Its cut, by `cut_pool`: a block takes one strip of one tile (of columns) of several planes (or of parts of their
   // channels); its threads are [unit][group of columns][vector of channels].

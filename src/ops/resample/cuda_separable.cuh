@@ -35,8 +35,8 @@ struct ResampleShape {
 
   static constexpr int kColumns = kChunk * kPieces;  // of a thread in one pass
   // Where a column is in a row of shared memory. In NCHW the sums of neighbours in dx begin several columns apart: at a
-  // distance of 8, as of a scale of 8, a warp would read four banks alone, so that after every 32 columns one is left out.
-  // (Not where a thread has several pieces: that takes registers, and such rows have scales whose distances vary.)
+  // distance of 8, as of a scale of 8, a warp would read four banks alone, so that after every 32 columns one is left
+  // out. (Not where a thread has several pieces: that takes registers, and such rows have scales whose distances vary.)
   static constexpr bool kGaps = kPlanar && kPieces == 1;
   static constexpr __host__ __device__ int place(int column) { return kGaps ? column + (column >> 5) : column; }
   // Constant, so that addresses in rows of shared memory, and of pieces, cost nothing.
@@ -221,7 +221,7 @@ struct ColumnChunks {
     for (int i = 0; i < kPieces; ++i) {
       if (!exists[i]) continue;
       constexpr int kPart = Shape::kGaps ? 1 : kChunk < 4 ? kChunk : 4;  // 16 bytes
-      float* to = row + Shape::place(first + i * Shape::kApart);           // 32 columns are whole chunks
+      float* to = row + Shape::place(first + i * Shape::kApart);         // 32 columns are whole chunks
 #pragma unroll
       for (int k = 0; k < kChunk; k += kPart) {
         Chunk<float, kPart> part;
