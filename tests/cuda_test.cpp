@@ -321,4 +321,21 @@ TEST_F(CudaTest, WrongWinnersAreReportedWhenAskedFor) {
   work.expect_result();
 }
 
+TEST_F(CudaTest, WrongWinnersOfDilatedWindowsAreFoundWhereTheyAre) {
+  Work work(
+      "max-pool-grad --x-shape 1,4,9,8 --window 3 --strides 1 --dilations 2 --start-padding 1 --end-padding 1 "
+      "--winners compact --nhwc");
+  const tools::DeviceStream stream;
+  for (const auto& [place, text] :
+       {std::pair{((4 * 6) + 5) * 4 + 1, "[0, 1, 4, 5]"}, {((3 * 6) + 2) * 4 + 3, "[0, 3, 3, 2]"}}) {
+    const std::byte right = std::exchange(work.input(2)[place], std::byte{9});
+    work.upload();
+    work.run(stream.handle());
+    EXPECT_EQ(work.check(stream.handle()), BP_INVALID_ARGUMENT);
+    EXPECT_EQ(bp_last_error(),
+              "max_pool_grad: winners: at " + std::string(text) + " is no tap of its window, expected a tap or none");
+    work.input(2)[place] = right;
+  }
+}
+
 }  // namespace
