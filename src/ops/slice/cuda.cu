@@ -120,24 +120,25 @@ __global__ void __launch_bounds__(kThreads)
   std::uint32_t rest = blockIdx.x * kThreads + threadIdx.x;
   if (rest >= move.threads) return;
   const auto position = static_cast<std::int32_t>(move.row.split(rest) * (kWidth / sizeof(T)));
-  const auto first_row = static_cast<std::uint32_t>(move.rows.split(rest) * kRowsOfThread);
+  const auto first_row = static_cast<std::uint32_t>(move.rows.split(rest));
   std::int64_t to = position, from = 0;
   bool moved = true;
   for (int i = 1; i < move.outer; ++i) moved &= move.axes[i].move(move.axes[i].size.split(rest), to, from);
 
-  // All loads before the first store.
+  // All loads before the first store. Rows of a thread are far apart, so that those of neighbours follow each other.
   Vector<kWidth> vectors[kRowsOfThread] = {};
 #pragma unroll
   for (int i = 0; i < kRowsOfThread; ++i) {
     std::int64_t row_to = to, row_from = from;
-    if (first_row + i >= move.axes[0].size.value || !move.axes[0].move(first_row + i, row_to, row_from) || !moved)
-      continue;
+    const std::uint32_t row = first_row + i * move.rows.value;
+    if (row >= move.axes[0].size.value || !move.axes[0].move(row, row_to, row_from) || !moved) continue;
     vectors[i] = moved_vector<T, kWidth, kMode>(move.run, position - move.run.first, in + row_from);
   }
 #pragma unroll
   for (int i = 0; i < kRowsOfThread; ++i) {
-    if (first_row + i >= move.axes[0].size.value) continue;
-    const std::int64_t row_to = to + std::int64_t{first_row + i} * move.axes[0].out_stride;
+    const std::uint32_t row = first_row + i * move.rows.value;
+    if (row >= move.axes[0].size.value) continue;
+    const std::int64_t row_to = to + std::int64_t{row} * move.axes[0].out_stride;
     *reinterpret_cast<Vector<kWidth>*>(out + row_to) = vectors[i];
   }
 }
