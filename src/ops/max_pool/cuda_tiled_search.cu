@@ -30,7 +30,8 @@ __global__ void __launch_bounds__(kPoolThreads)
   search.walk(cut, at.first_step, min(at.end_step, cut.out_height), [&](int r, const auto& best) {
 #pragma unroll
     for (int i = 0; i < Tile::kWindows; i += Tile::kChunk) {
-      if (window + i < first_existing<Window>(cut) || window + i >= cut.out_width) continue;
+      if (window + i >= cut.out_width) continue;
+      if (Window::kColumnClasses > 1 && window + i < cut.first_window) continue;
       [[maybe_unused]] Chunk<T, kElements> y_chunk;
       Chunk<std::uint8_t, kElements> winners_chunk;
 #pragma unroll

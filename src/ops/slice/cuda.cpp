@@ -110,6 +110,7 @@ class Rows {
     move_.run = moved_axis<std::uint32_t>(m.run());
     move_.outer = std::max(m.rank - 1, 1);  // one row is an axis of one position
     for (int i = 0; i < m.rank - 1; ++i) move_.axes[i] = moved_axis<std::uint32_t>(m.axes[m.rank - 2 - i]);
+    move_.side_by_side = move_.axes[0].step.value > 1;
   }
 
   cudaError_t launch(const Bindings& bindings, cudaStream_t stream) const {

@@ -120,23 +120,24 @@ __global__ void __launch_bounds__(kThreads)
   std::uint32_t rest = blockIdx.x * kThreads + threadIdx.x;
   if (rest >= move.threads) return;
   const auto position = static_cast<std::int32_t>(move.row.split(rest) * (kWidth / sizeof(T)));
-  const auto first_row = static_cast<std::uint32_t>(move.rows.split(rest));
+  const std::uint32_t apart = move.side_by_side ? 1 : move.rows.value;
+  const auto first_row = static_cast<std::uint32_t>(move.rows.split(rest) * (move.side_by_side ? kRowsOfThread : 1));
   std::int64_t to = position, from = 0;
   bool moved = true;
   for (int i = 1; i < move.outer; ++i) moved &= move.axes[i].move(move.axes[i].size.split(rest), to, from);
 
-  // All loads before the first store. Rows of a thread are far apart, so that those of neighbours follow each other.
+  // All loads before the first store.
   Vector<kWidth> vectors[kRowsOfThread] = {};
 #pragma unroll
   for (int i = 0; i < kRowsOfThread; ++i) {
     std::int64_t row_to = to, row_from = from;
-    const std::uint32_t row = first_row + i * move.rows.value;
+    const std::uint32_t row = first_row + i * apart;
     if (row >= move.axes[0].size.value || !move.axes[0].move(row, row_to, row_from) || !moved) continue;
     vectors[i] = moved_vector<T, kWidth, kMode>(move.run, position - move.run.first, in + row_from);
   }
 #pragma unroll
   for (int i = 0; i < kRowsOfThread; ++i) {
-    const std::uint32_t row = first_row + i * move.rows.value;
+    const std::uint32_t row = first_row + i * apart;
     if (row >= move.axes[0].size.value) continue;
     const std::int64_t row_to = to + std::int64_t{row} * move.axes[0].out_stride;
     *reinterpret_cast<Vector<kWidth>*>(out + row_to) = vectors[i];
