@@ -72,7 +72,8 @@ def best_peer(result):
     if not peers:
         return ""
     best = min(peers, key=lambda p: p["median_ns"])
-    return f"{best['median_ns'] / result['median_ns']:.1f} ({best['name'].split()[0]})"
+    ratio = best["median_ns"] / result["median_ns"]
+    return f"{ratio:.{1 if ratio >= 1.2 else 2}f} ({best['name'].split()[0]})"
 
 
 def cuda_figures():
@@ -82,17 +83,18 @@ def cuda_figures():
         yield "No run is recorded yet (scripts/record_cuda.sh)."
         return
     rows, sources = {}, {}
-    for path in paths:  # the newest last: of each type, its rows count
+    for path in paths:  # the newest last: its rows count
         record = json.load(open(path))
         machine = record["machine"]
         for result in record["results"]:
             if not result["verified"]:
                 sys.exit(f"{path}: {result['problem']}: not verified")
-            rows.setdefault((result["problem"], result["layout"] or ""), {})[result["dtype"]] = result
-            sources[result["dtype"]] = f"{path} (commit {record['commit']}, {machine['device']}, {machine['driver']})"
+            key = result["problem"], result["layout"] or ""
+            rows.setdefault(key, {})[result["dtype"]] = result
+            sources[*key, result["dtype"]] = f"{path} (commit {record['commit']}, {machine['device']}, {machine['driver']})"
     goals = Goals("cuda")
     types = [t for t in TYPES if any(t in row for row in rows.values())]
-    yield "Fractions of the bandwidth of a copy within the device's memory, from " + " and ".join(sorted(set(sources.values()))) + "."
+    yield "Fractions of the bandwidth of a copy within the device's memory, from " + ", ".join(sorted(set(sources.values()))) + "."
     yield ""
     yield "| workload | layout | kernel | " + " | ".join(f"{t} of copy | {t} x best peer" for t in types) + " |"
     yield "| --- " * (3 + 2 * len(types)) + "|"
