@@ -88,14 +88,14 @@ constexpr __host__ __device__ ClassCut<Window> class_of(const PoolCut& cut, int 
   } else {
     constexpr int kRows = Window::kRowClasses, kColumns = Window::kColumnClasses;
     const int row = number % kRows, column = number / kRows;  // of its first window
-    const auto padding = [](int step, int all, int first) { return all > first ? (all - first + step - 1) / step : 0; };
-    const auto every = padding;  // what there is from the first on
+    // How many there are, of rows of any kind, from the first on.
+    const auto every = [](int step, int all, int first) { return all > first ? (all - first + step - 1) / step : 0; };
     PoolCut result = cut;
-    result.row_padding = padding(kRows, cut.row_padding, row);
+    result.row_padding = every(kRows, cut.row_padding, row);
     result.height = every(kRows, cut.height, row - cut.row_padding + result.row_padding * kRows);
     result.out_height = every(kRows, cut.out_height, row);
     if constexpr (kColumns > 1) {
-      const int column_padding = padding(kColumns, Window::kPlain.padding, column);
+      const int column_padding = every(kColumns, Window::kPlain.padding, column);
       result.first_window = Window::kPadding - column_padding;
       result.width = every(kColumns, cut.width, column - Window::kPlain.padding + column_padding * kColumns);
       result.out_width = every(kColumns, cut.out_width, column) + result.first_window;
