@@ -134,6 +134,7 @@ class GradTiles {
   // known_later: with stride 1, where a tile is so much work that to ask costs nothing, and so much to compile.
   enum class Way { block, store, stream, known_later };
   static constexpr std::uint8_t kNone = StoredWinners<std::uint8_t>::kNone;
+  static constexpr std::int64_t kLeastStream = 16;  // bytes, that Highway can stream
 
   [[nodiscard]] const PoolAxis& axis_h() const { return t_.g.axes[1]; }
   [[nodiscard]] const PoolAxis& axis_w() const { return t_.g.axes[2]; }
@@ -162,18 +163,20 @@ class GradTiles {
     return rows / 2 + kRows - 1;
   }
 
-  // Sums go to dx at once where its rows are whole vectors; past the cache, also aligned ones. Inside the cache, with
-  // stride 1, vectors may overlap.
+  // Sums go to dx at once where its rows are whole vectors; past the cache, also aligned ones, that are streamed: over
+  // channels if they are long, or lines fill so slowly that they are written before they are full. Inside the cache,
+  // with stride 1, vectors may overlap.
   [[nodiscard]] Way choose_way() const {
     const std::int64_t columns = axis_w().input * t_.unit;
     const bool whole = columns % lanes(TileLanes()) == 0;
-    if (!t_.past_cache) return whole || (kStride == 1 && columns >= kLeastLanes) ? Way::store : Way::block;
-    const Dims& s = t_.dx.view.strides;
     const std::int64_t vector = lanes(TileLanes()) * static_cast<std::int64_t>(sizeof(T));
+    if (!t_.past_cache || vector < (t_.unit > 1 ? 2 * kLeastStream : kLeastStream))
+      return whole || (kStride == 1 && columns >= kLeastLanes) ? Way::store : Way::block;
+    const Dims& s = t_.dx.view.strides;
     const auto is_aligned = [&](int axis) { return t_.dx.view.sizes[axis] == 1 || s[axis] % lanes(TileLanes()) == 0; };
     const bool aligned = reinterpret_cast<std::uintptr_t>(dx_data_) % static_cast<std::uintptr_t>(vector) == 0 &&
                          is_aligned(0) && is_aligned(2) && is_aligned(3) && (t_.unit > 1 || is_aligned(1));
-    return whole && aligned && vector >= 16 ? Way::stream : Way::block;
+    return whole && aligned ? Way::stream : Way::block;
   }
 
   // ---- Rows of windows
@@ -347,7 +350,7 @@ class GradTiles {
     if constexpr (kWay == Way::known_later) {
       if (targets.way == Way::block) return put<Way::block>(d, targets, out, at, v);
       // Only whole vectors are streamed.
-      if constexpr (hn::MaxLanes(D()) == kLanes && kLanes * sizeof(T) >= 16) {
+      if constexpr (hn::MaxLanes(D()) == kLanes && kLanes * sizeof(T) >= kLeastStream) {
         if (targets.way == Way::stream) return put<Way::stream>(d, targets, out, at, v);
       }
       put<Way::store>(d, targets, out, at, v);
