@@ -42,9 +42,13 @@ trap 'rm -rf "$files"' EXIT
   echo
   echo "== one operator on many threads, and every vector and property, under TSan"
   scripts/build.sh tsan OFF "$jobs" abi_test cpu_test operators_test >/dev/null
-  for test in abi_test cpu_test operators_test; do
+  # ThreadSanitizer does not see what oneTBB's library puts in order: the first two bring threads of their own, the third
+  # has one processor.
+  for test in abi_test cpu_test "taskset -c 0 operators_test"; do
     echo "$test"
-    build/tsan/tests/$test | grep -E '^\[ +(PASSED|FAILED|SKIPPED)'
+    # shellcheck disable=SC2086
+    set -- $test
+    "${@:1:$#-1}" build/tsan/tests/"${!#}" | grep -E '^\[ +(PASSED|FAILED|SKIPPED)'
   done
   echo
   echo "== the Python package, on arrays of PyTorch and JAX too"
