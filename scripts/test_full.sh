@@ -12,6 +12,11 @@ sweep() {
   tests/matrix.sh build/release/tools/backpass "$1" "$2" 20000 |
     grep -E '^(skipped|DIFFERS|CRASHED|  again|[0-9]+ problem)' || [ "${PIPESTATUS[0]}" -eq 77 ]
 }
+# under_tsan TEST [COMMAND that runs it]
+under_tsan() {
+  echo "$@"
+  "${@:2}" "build/tsan/tests/$1" | grep -E '^\[ +(PASSED|FAILED|SKIPPED)'
+}
 files=$(mktemp -d)
 export files
 export -f sweep
@@ -44,12 +49,9 @@ trap 'rm -rf "$files"' EXIT
   scripts/build.sh tsan OFF "$jobs" abi_test cpu_test operators_test >/dev/null
   # ThreadSanitizer does not see what oneTBB's library puts in order: the first two bring threads of their own, the third
   # has one processor.
-  for test in abi_test cpu_test "taskset -c 0 operators_test"; do
-    echo "$test"
-    # shellcheck disable=SC2086
-    set -- $test
-    "${@:1:$#-1}" build/tsan/tests/"${!#}" | grep -E '^\[ +(PASSED|FAILED|SKIPPED)'
-  done
+  under_tsan abi_test
+  under_tsan cpu_test
+  under_tsan operators_test taskset -c 0
   echo
   echo "== the Python package, on arrays of PyTorch and JAX too"
   scripts/test_python.sh torch==2.13.0 jax==0.10.2 | grep -E '^(SKIPPED|FAILED|ERROR)|\.whl| (passed|failed)'
