@@ -22,6 +22,6 @@ for name in ("numpy", "torch", "cupy", "cupy-cuda12x", "cupy-cuda13x", "jax"):
         pass
 print(", ".join(versions))
 EOF
-  PYTHONPATH=python BACKPASS_LIBRARY=$library "$python" -m pytest -q -rs -p no:cacheprovider python/tests/test_cuda.py
+  PYTHONPATH=python${PYTHONPATH:+:$PYTHONPATH} BACKPASS_LIBRARY=$library "$python" -m pytest -q -rs -p no:cacheprovider python/tests/test_cuda.py
 } 2> "$out/check-python-cuda.err" | tee "$out/check-python-cuda.txt.new"
 mv "$out/check-python-cuda.txt.new" "$out/check-python-cuda.txt"  # whole, or the last one stays

@@ -346,6 +346,8 @@ HWY_INLINE std::int64_t elements_to_border(const T* p, std::size_t bytes) {
   return beyond == 0 ? 0 : static_cast<std::int64_t>((bytes - beyond) / sizeof(T));
 }
 
+inline constexpr std::int64_t kLeastStream = 16;  // bytes of the shortest vector that Highway can stream
+
 // n lanes as elements, a vector at a time: lanes_from(i) is the one from lane i on, up to a vector beyond n. Past the
 // cache whole lines are streamed; what lies on the lines at both ends, which may be a neighbour's too, is stored as
 // usual.
@@ -353,7 +355,6 @@ template <class L, class T, class F>
 HWY_INLINE void export_each(const F& lanes_from, T* to, std::int64_t n, bool past_cache) {
   const Lanes<L> d;
   std::int64_t i = 0;
-  constexpr std::int64_t kLeastStream = 16;  // what Highway can stream
   if (past_cache && lanes(d) * static_cast<std::int64_t>(sizeof(T)) >= kLeastStream) {
     constexpr std::int64_t kLine = 64 / sizeof(T);
     const std::int64_t head = std::min(n, elements_to_border(to, 64));

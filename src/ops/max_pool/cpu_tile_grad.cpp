@@ -134,7 +134,6 @@ class GradTiles {
   // known_later: with stride 1, where a tile is so much work that to ask costs nothing, and so much to compile.
   enum class Way { block, store, stream, known_later };
   static constexpr std::uint8_t kNone = StoredWinners<std::uint8_t>::kNone;
-  static constexpr std::int64_t kLeastStream = 16;  // bytes, that Highway can stream
 
   [[nodiscard]] const PoolAxis& axis_h() const { return t_.g.axes[1]; }
   [[nodiscard]] const PoolAxis& axis_w() const { return t_.g.axes[2]; }

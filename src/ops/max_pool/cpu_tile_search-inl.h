@@ -371,6 +371,7 @@ class TileSearch {
     tile_rows<kNan, kPlace, false, 0>(source, columns, first, at, nan, best0, best1, best2, best3, value0, value1,
                                       value2, value3, tap0, tap1, tap2, tap3);
     for (int kd = 1; kd < count; ++kd) {
+      if constexpr (kPlace != Place::pixel) prefetch_rows(sources_[kd], at);
       tile_rows<kNan, kPlace, true, 0>(sources_[kd], columns, first, at, nan, best0, best1, best2, best3, value0,
                                        value1, value2, value3, tap0, tap1, tap2, tap3);
     }
