@@ -76,6 +76,11 @@ struct RawChunk {
   __device__ void load_shared_if(bool exists, const T* from) {
     if (exists) raw = *reinterpret_cast<const Loaded*>(from);
   }
+  // By an address in shared memory, of a chunk that is small.
+  __device__ void load_shared(std::uint32_t address) {
+    static_assert(sizeof(Loaded) == 2);
+    asm volatile("ld.shared.u16 %0, [%1];" : "=r"(raw) : "r"(address) : "memory");
+  }
   __device__ Chunk<T, kCount> chunk() const {
     Chunk<T, kCount> elements;
     std::memcpy(&elements, &raw, sizeof elements);

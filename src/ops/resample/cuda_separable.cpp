@@ -20,7 +20,8 @@ ResampleAxis sizes_of(const RoleAxis& axis) {
 
 // ---- Shapes --------------------------------------------------------------------------------------------
 
-SeparableShape shape_of(const Roles& r, DType dtype, bool unit_weights) {
+// What one shape takes, every other does that `staged` may choose instead.
+SeparableShape shape_of(const Roles& r, DType dtype, bool unit_weights, bool staged) {
   using enum SeparableShape;
   const auto dy_by = [&](int count) {
     if (r.planar)
@@ -30,9 +31,11 @@ SeparableShape shape_of(const Roles& r, DType dtype, bool unit_weights) {
                    {r.columns.from * r.channel.to, r.batch.from_stride, r.depth.from_stride, r.rows.from_stride});
   };
   const bool half = size_of(dtype) == 2;
+  const SeparableShape single_columns = staged && half ? staged_columns : odd_columns;
+  const SeparableShape single_channels = staged && half ? staged_channels : odd_channels;
   if (r.planar) {
     if (r.volume) return dy_by(4) ? columns_volume : odd_columns_volume;
-    return dy_by(4) ? columns : dy_by(2) ? even_columns : odd_columns;
+    return dy_by(4) ? columns : dy_by(2) ? even_columns : single_columns;
   }
   const auto both_by = [&](int count) {
     return r.channel.to % count == 0 && dy_by(count) &&
@@ -41,8 +44,8 @@ SeparableShape shape_of(const Roles& r, DType dtype, bool unit_weights) {
   if (r.volume) return both_by(4) ? channels_volume : odd_channels_volume;
   if (unit_weights && half && both_by(8)) return half_channels;
   if (!both_by(4)) {
-    if (r.channel.to % 4 == 0) return odd_channels;
-    return half && dy_by(8) ? half_few_channels : dy_by(4) ? few_channels : odd_channels;
+    if (r.channel.to % 4 == 0) return single_channels;
+    return half && dy_by(8) ? half_few_channels : dy_by(4) ? few_channels : single_channels;
   }
   const bool shrinks = r.rows.from * r.columns.from < r.rows.to * r.columns.to;
   return unit_weights || shrinks ? channels_shrunk : channels;
@@ -58,8 +61,8 @@ struct Prepared {
   ResampleGrid grid{};
 };
 
-// Empty: it is prepared, but for the tables' addresses.
-std::string prepare(const ResampleGradPlan& plan, Prepared& p) {
+// Empty: it is prepared, but for the tables' addresses. `staged`: for a device that copies in bulk.
+std::string prepare(const ResampleGradPlan& plan, bool staged, Prepared& p) {
   constexpr std::int64_t kMost = std::numeric_limits<std::int32_t>::max();
   p.kind.dtype = plan.dx.dtype;
   if (plan.dx.empty() || plan.dy.empty()) return "a tensor is empty";
@@ -78,7 +81,7 @@ std::string prepare(const ResampleGradPlan& plan, Prepared& p) {
   }
   const bool unit = depth->unit_weights && rows->unit_weights && columns->unit_weights;
   const ResampleTables& first = r.volume ? *depth : *rows;
-  p.kind.shape = shape_of(r, p.kind.dtype, unit);
+  p.kind.shape = shape_of(r, p.kind.dtype, unit, staged);
   p.kind.exact = unit ? Exact::all : size_of(p.kind.dtype) == 2 && first.short_weights ? Exact::first : Exact::none;
   p.cut = {.batch = static_cast<std::uint32_t>(r.batch.to),
            .channels = static_cast<std::uint32_t>(r.channel.to),
@@ -98,7 +101,7 @@ class Separable {
  public:
   explicit Separable(const ResampleGradPlan& plan) : otherwise_(plan) {
     Prepared p;
-    (void)prepare(plan, p);  // it did not refuse a moment ago
+    (void)prepare(plan, can_stage(), p);  // it did not refuse a moment ago
     roles_ = p.roles;
     kind_ = p.kind;
     cut_ = p.cut;
@@ -138,7 +141,7 @@ class Separable {
 
 std::string refuse_separable(const ResampleGradPlan& plan) {
   Prepared unused;
-  return prepare(plan, unused);
+  return prepare(plan, false, unused);
 }
 
 std::unique_ptr<Kernel> make_separable(std::shared_ptr<const ResampleGradPlan> plan, const Settings& settings) {

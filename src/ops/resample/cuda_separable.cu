@@ -17,7 +17,7 @@ template <class Run>
 auto with_shape(const SeparableKind& kind, const Run& run) {
   decltype(run.template operator()<float, typename ShapeOf<SeparableShape::columns, Exact::none>::type>()) result{};
   const auto shape = [&]<class T, Exact kExact, SeparableShape kShape>() {
-    if constexpr (sizeof(T) == 2 || together(kShape).in <= 4) {  // a vector is of 16 bytes
+    if constexpr (sizeof(T) == 2 || !is_for_halves(kShape)) {
       if (kind.shape == kShape) result = run.template operator()<T, typename ShapeOf<kShape, kExact>::type>();
     }
   };
@@ -41,7 +41,15 @@ auto with_shape(const SeparableKind& kind, const Run& run) {
 }  // namespace
 
 ResampleGrid cut_separable(const SeparableKind& kind, ResampleCut& cut, const OutputRun* column_runs) {
-  return with_shape(kind, [&]<class T, class Shape>() { return cut_resample<Shape>(cut, column_runs); });
+  return with_shape(kind, [&]<class T, class Shape>() { return cut_resample<T, Shape>(cut, column_runs); });
+}
+
+bool can_stage() {
+  constexpr SeparableKind kStaged{DType::f16, SeparableShape::staged_columns, Exact::none};
+  cudaFuncAttributes attributes{};
+  const cudaError_t status = with_shape(
+      kStaged, [&]<class T, class Shape>() { return cudaFuncGetAttributes(&attributes, sum_separable<T, Shape>); });
+  return status == cudaSuccess && attributes.ptxVersion >= 90;
 }
 
 cudaError_t prepare_separable(const SeparableKind& kind, const ResampleGrid& grid) {

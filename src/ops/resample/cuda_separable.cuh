@@ -7,139 +7,16 @@
 #pragma once
 
 #include "backends/cuda/chunk.cuh"
-#include "backends/cuda/divisor.h"
-#include "ops/resample/cuda_separable.h"
+#include "ops/resample/cuda_separable_cut.cuh"
 
-#include <algorithm>
+#include <cuda/ptx>
+
+#include <cstddef>
 #include <cstdint>
 
 namespace bp::cuda {
 
-// How the kernel is specialised.
-template <int kThreads_, int kChunk_, int kPieces_, int kPasses_, int kOut_, int kRows_, int kDepths_, int kAhead_,
-          bool kPlanar_, Exact kExact_, int kUnits_ = kPlanar_ ? 2 : 1, int kBlocks_ = 0>
-struct ResampleShape {
-  static constexpr int kThreads = kThreads_;  // of a block, at most
-  static constexpr int kBlocks = kBlocks_;  // that registers are kept for on a multiprocessor; 0: the compiler's choice
-  // Of a row of dy a thread reads kPieces chunks of kChunk elements: several where rows are not aligned for chunks. It
-  // does so in kPasses, kAhead rows (with three axes: depths) at a time.
-  static constexpr int kChunk = kChunk_;
-  static constexpr int kPieces = kPieces_;
-  static constexpr int kPasses = kPasses_;
-  static constexpr int kAhead = kAhead_;
-  static constexpr int kOut = kOut_;        // channels of a pixel of dx that are written together
-  static constexpr int kRows = kRows_;      // of dx that a block makes,
-  static constexpr int kDepths = kDepths_;  // of so many depths; 1: two axes
-  static constexpr bool kPlanar = kPlanar_;
-  static constexpr Exact kExact = kExact_;
-
-  static constexpr int kColumns = kChunk * kPieces;  // of a thread in one pass
-  // Where a column is in a row of shared memory. In NCHW the sums of neighbours in dx begin several columns apart: at a
-  // distance of 8, as of a scale of 8, a warp would read four banks alone, so that after every 32 columns one is left
-  // out. (Not where a thread has several pieces: that takes registers, and such rows have scales whose distances vary.)
-  static constexpr bool kGaps = kPlanar && kPieces == 1;
-  static constexpr __host__ __device__ int place(int column) { return kGaps ? column + (column >> 5) : column; }
-  // Constant, so that addresses in rows of shared memory, and of pieces, cost nothing.
-  static constexpr int kPitch = place(kThreads * kColumns * kPasses);
-  // Of a unit; 0: as many as it needs.
-  static constexpr int kLanes = kPieces == 1 ? 0 : kThreads / kUnits_;
-  static constexpr int kApart = kLanes * kChunk;  // from one piece to the next
-  // Rows whose sums along the columns are made at once.
-  static constexpr int kTogether = kOut > 1 && kRows > 4 ? 4 : kRows;
-};
-
-template <SeparableShape kShape, Exact kExact>
-struct ShapeOf;
-template <Exact kExact>
-struct ShapeOf<SeparableShape::columns, kExact> {
-  using type = ResampleShape<128, 4, 1, 1, 1, 8, 1, kExact == Exact::all ? 8 : 6, true, kExact>;
-};
-template <Exact kExact>
-struct ShapeOf<SeparableShape::half_few_channels, kExact> {
-  using type = ResampleShape<256, 8, 1, 1, 1, 8, 1, 4, false, kExact>;
-};
-template <Exact kExact>
-struct ShapeOf<SeparableShape::even_columns, kExact> {
-  using type = ResampleShape<160, 2, 2, 1, 1, 8, 1, 4, true, kExact, 4>;
-};
-template <Exact kExact>
-struct ShapeOf<SeparableShape::odd_columns, kExact> {
-  using type = ResampleShape<208, 1, 5, 1, 1, 8, 1, 4, true, kExact, 2, kExact == Exact::all ? 0 : 4>;
-};
-template <Exact kExact>
-struct ShapeOf<SeparableShape::channels, kExact> {
-  using type = ResampleShape<256, 4, 1, 2, 4, 8, 1, 6, false, kExact>;
-};
-template <Exact kExact>
-struct ShapeOf<SeparableShape::channels_shrunk, kExact> {
-  using type = ResampleShape<256, 4, 1, 1, 4, 8, 1, 4, false, kExact>;
-};
-template <Exact kExact>
-struct ShapeOf<SeparableShape::half_channels, kExact> {
-  using type = ResampleShape<256, 8, 1, 1, 8, 8, 1, 4, false, kExact>;
-};
-template <Exact kExact>
-struct ShapeOf<SeparableShape::few_channels, kExact> {
-  using type = ResampleShape<256, 4, 1, 2, 1, 8, 1, 4, false, kExact>;
-};
-template <Exact kExact>
-struct ShapeOf<SeparableShape::odd_channels, kExact> {
-  using type = ResampleShape<256, 1, 7, 1, 1, 9, 1, kExact == Exact::all ? 4 : 6, false, kExact>;
-};
-template <Exact kExact>
-struct ShapeOf<SeparableShape::columns_volume, kExact> {
-  using type = ResampleShape<128, 4, 1, 1, 1, 4, kSeparableDepths, 6, true, kExact>;
-};
-template <Exact kExact>
-struct ShapeOf<SeparableShape::odd_columns_volume, kExact> {
-  using type = ResampleShape<256, 1, 5, 1, 1, 4, kSeparableDepths, 6, true, kExact>;
-};
-template <Exact kExact>
-struct ShapeOf<SeparableShape::channels_volume, kExact> {
-  using type = ResampleShape<256, 4, 1, 2, 4, 4, kSeparableDepths, 6, false, kExact>;
-};
-template <Exact kExact>
-struct ShapeOf<SeparableShape::odd_channels_volume, kExact> {
-  using type = ResampleShape<256, 1, 5, 1, 1, 4, kSeparableDepths, 6, false, kExact>;
-};
-
-template <class Shape>
-ResampleGrid cut_resample(ResampleCut& cut, const OutputRun* column_runs) {
-  constexpr std::uint32_t kMostPixel = Shape::kChunk == 8 ? 64 : 32;
-  constexpr std::uint32_t kAligned = Shape::kChunk;
-  // Channels that do not come in chunks are kept together, so that rows are without gaps; pieces of rows want that,
-  // too.
-  const bool whole = cut.channels % kAligned != 0 || cut.channels <= kMostPixel || Shape::kPieces > 1;
-  cut.pixel = Shape::kPlanar ? 1 : whole ? cut.channels : kMostPixel;
-  cut.channel_blocks = divide_up(cut.channels, cut.pixel);
-  cut.planes = cut.batch * cut.channel_blocks;
-  cut.strips = divide_up(cut.rows.inputs, Shape::kRows);
-  cut.strip = static_cast<std::uint32_t>(cut.rows.inputs) / cut.strips;
-  cut.longer_strips = static_cast<std::uint32_t>(cut.rows.inputs) % cut.strips;
-  cut.depth_strips = Shape::kDepths > 1 ? divide_up(cut.depth.inputs, Shape::kDepths) : 1;
-  const std::uint32_t inputs = cut.columns.inputs, outputs = cut.columns.outputs;
-  const std::uint32_t most = (Shape::kLanes > 0 ? Shape::kLanes : Shape::kThreads) * Shape::kColumns * Shape::kPasses;
-  std::uint32_t widest = 0;  // of the tiles, in outputs
-  cut.tiles = static_cast<std::uint32_t>(std::max<std::uint64_t>(std::uint64_t{outputs} * cut.pixel / most, 1));
-  for (;; ++cut.tiles) {
-    cut.tile_columns = divide_up(inputs, std::int64_t{cut.tiles} * kAligned) * kAligned;
-    widest = 0;
-    for (std::uint32_t i = 0; i < inputs; i += cut.tile_columns) {
-      const std::uint32_t begin = column_runs[i].begin / kAligned * kAligned;
-      const std::uint32_t end = column_runs[std::min(i + cut.tile_columns, inputs) - 1].end;
-      widest = std::max(widest, std::min(divide_up(end, kAligned) * kAligned, outputs) - begin);
-    }
-    if (cut.tile_columns <= kAligned || std::uint64_t{widest} * cut.pixel <= most) break;
-  }
-  if (std::uint64_t{widest} * cut.pixel > most) return {};
-  cut.tiles = divide_up(inputs, cut.tile_columns);
-  cut.lanes =
-      Shape::kLanes > 0 ? Shape::kLanes : std::max(divide_up(widest * cut.pixel, Shape::kColumns * Shape::kPasses), 1u);
-  cut.units = Shape::kThreads / cut.lanes;
-  const std::uint64_t unit_blocks = divide_up(cut.planes, std::max<std::uint32_t>(cut.units, 1));
-  return {unit_blocks * cut.tiles * cut.strips * cut.depth_strips, cut.units * cut.lanes,
-          static_cast<std::uint32_t>(Shape::kRows * Shape::kDepths * Shape::kPitch * sizeof(float))};
-}
+namespace ptx = ::cuda::ptx;
 
 template <bool kExact>
 __device__ float add_product(float sum, float weight, float value) {
@@ -216,10 +93,17 @@ struct ColumnChunks {
     at += step;
     keep(at);
   }
+  // Of a row in shared memory, from the thread's first column on. There is room for those that are missing, too, as
+  // there is for their sums.
+  static __device__ void load_staged(Raw& raw, std::uint32_t at) {
+#pragma unroll
+    for (int i = 0; i < kPieces; ++i)
+      raw.piece[i].load_shared(at + static_cast<std::uint32_t>(i * Shape::kApart * sizeof(T)));
+  }
   __device__ void store_to(float* row, const Sums& sums) const {
 #pragma unroll
     for (int i = 0; i < kPieces; ++i) {
-      if (!exists[i]) continue;
+      if (Shape::kStages == 0 && !exists[i]) continue;
       constexpr int kPart = Shape::kGaps ? 1 : kChunk < 4 ? kChunk : 4;  // 16 bytes
       float* to = row + Shape::place(first + i * Shape::kApart);         // 32 columns are whole chunks
 #pragma unroll
@@ -245,11 +129,11 @@ struct ResamplePlace {
   int first_output, end_output;  // columns of dy
 
   template <class Shape>
-  __device__ static ResamplePlace find(const ResampleCut& cut) {
+  __device__ static ResamplePlace find(const ResampleCut& cut, std::uint32_t thread) {
     constexpr int kAligned = Shape::kChunk;
     ResamplePlace at;
-    at.unit = static_cast<int>(threadIdx.x / cut.lanes);
-    at.lane = static_cast<int>(threadIdx.x % cut.lanes);
+    at.unit = static_cast<int>(thread / cut.lanes);
+    at.lane = static_cast<int>(thread % cut.lanes);
     std::uint32_t block = blockIdx.x;
     at.first_column = static_cast<int>(block % cut.tiles * cut.tile_columns);
     block /= cut.tiles;
@@ -391,6 +275,117 @@ __device__ void sum_down(const ResampleCut& cut, const ResamplePlace& at, const 
   down.finish_above(at.end_row);
 }
 
+// ---- Rows by way of shared memory ----------------------------------------------------------------------
+//
+// Where rows are not aligned for vectors, a thread could read only one element at a time, each into a register of its
+// own. Copies of whole rows need neither: they may begin and end anywhere between two borders of 16 bytes, and one
+// warp keeps them going.
+
+struct StageBarriers {
+  std::uint64_t full, empty;
+};
+
+// The stage at hand, and how often it was at hand before.
+template <int kStages>
+struct StageCount {
+  int at = 0;
+  std::uint32_t times = 0;
+
+  __device__ void next() {
+    if (++at < kStages) return;
+    at = 0;
+    ++times;
+  }
+};
+
+// Until a barrier has been passed so many times and once more.
+template <class Barrier>
+__device__ void wait_for(Barrier& barrier, std::uint32_t times) {
+  while (!ptx::mbarrier_try_wait_parity(&barrier, times % 2)) {
+  }
+}
+
+// The warp's work: each lane has one of the rows of a stage.
+template <class T, class Shape>
+__device__ void read_rows(const ResampleCut& cut, const ResamplePlace& at, const ResampleView<const T>& dy,
+                          const T* from, int width, std::byte* stages, StageBarriers* barriers) {
+  using Stages = RowStages<T, Shape>;
+  constexpr std::uintptr_t kBorder = ~std::uintptr_t{Stages::kAligned - 1};
+  const int ahead = static_cast<int>(threadIdx.x);
+  if (ahead >= Shape::kAhead) return;
+  const auto address = [](const T* p) { return reinterpret_cast<std::uintptr_t>(p); };
+  // No copy reads what lies behind the tensor: those elements come one by one.
+  const auto steps = [](std::int64_t count, std::int64_t stride) { return max((count - 1) * stride, std::int64_t{0}); };
+  const T* last = dy.data + steps(cut.batch, dy.batch) + steps(cut.channels, dy.channel) +
+                  steps(cut.rows.outputs, dy.row) + steps(cut.columns.outputs, dy.column);
+  const std::uintptr_t last_border = address(last + 1) & kBorder;
+  const int end = load_entry(cut.rows.runs + at.end_row - 1).end;
+  int o = load_entry(cut.rows.runs + at.first_row).begin + ahead;
+  const T* row = from + o * dy.row;
+  StageCount<Shape::kStages> stage;
+  for (; o - ahead < end; o += Shape::kAhead, row += Shape::kAhead * dy.row, stage.next()) {
+    if (stage.times > 0) wait_for(barriers[stage.at].empty, stage.times - 1);
+    std::uint32_t bytes = 0;
+    if (o < end) {
+      std::byte* to = stages + stage.at * Stages::kStage + ahead * Stages::kRow;
+      const std::uintptr_t begin = address(row) & kBorder, row_end = address(row + width);
+      const std::uintptr_t copied = min((row_end + Stages::kAligned - 1) & kBorder, last_border);
+      for (std::uintptr_t p = max(address(row), copied); p < row_end; p += sizeof(T))
+        *reinterpret_cast<T*>(to + (p - begin)) = *reinterpret_cast<const T*>(p);
+      bytes = static_cast<std::uint32_t>(copied - begin);
+      if (bytes > 0) {
+        ptx::cp_async_bulk(ptx::space_cluster, ptx::space_global, to, reinterpret_cast<const void*>(begin), bytes,
+                           &barriers[stage.at].full);
+      }
+    }
+    ptx::mbarrier_arrive_expect_tx(ptx::sem_release, ptx::scope_cta, ptx::space_shared, &barriers[stage.at].full,
+                                   bytes);
+  }
+}
+
+// The other warps'.
+template <class T, class Shape>
+__device__ void sum_down_stages(const ResampleCut& cut, const ResamplePlace& at, const ResampleView<const T>& dy,
+                                const T* from, float* rows, const std::byte* stages, StageBarriers* barriers) {
+  using Stages = RowStages<T, Shape>;
+  constexpr int kAhead = Shape::kAhead;
+  ColumnChunks<T, Shape> chunks{};
+  chunks.first = at.lane;
+  SumsDown<T, Shape> down{chunks, rows, at.first_row};
+  int o = load_entry(cut.rows.runs + at.first_row).begin;
+  const int end = load_entry(cut.rows.runs + at.end_row - 1).end;
+  const FedInputs* fed = cut.rows.fed + o;
+  // Where a row begins after a border: only the lowest bits matter.
+  auto begin = static_cast<std::uint32_t>(reinterpret_cast<std::uintptr_t>(from + o * dy.row));
+  const auto step = static_cast<std::uint32_t>(dy.row * static_cast<std::int64_t>(sizeof(T)));
+  // (As a number: pointers to shared memory are made anew for every row.)
+  auto columns = static_cast<std::uint32_t>(__cvta_generic_to_shared(stages)) +
+                 static_cast<std::uint32_t>(at.lane) * static_cast<std::uint32_t>(sizeof(T));
+  keep(columns);
+  for (StageCount<Shape::kStages> stage; o < end; o += kAhead, stage.next()) {
+    wait_for(barriers[stage.at].full, stage.times);
+    typename ColumnChunks<T, Shape>::Raw raw[kAhead];
+    const std::uint32_t there = columns + static_cast<std::uint32_t>(stage.at * Stages::kStage);
+#pragma unroll
+    for (int i = 0; i < kAhead; ++i, begin += step)
+      chunks.load_staged(raw[i], there + begin % Stages::kAligned + static_cast<std::uint32_t>(i * Stages::kRow));
+    __syncwarp();
+    if (threadIdx.x % 32 == 0) ptx::mbarrier_arrive(&barriers[stage.at].empty);
+    if (o + kAhead <= end) {
+#pragma unroll
+      for (int i = 0; i < kAhead; ++i) down.add(load_entry(fed + i), raw[i]);
+    } else {
+#pragma unroll
+      for (int i = 0; i < kAhead - 1; ++i) {
+        if (o + i < end) down.add(load_entry(fed + i), raw[i]);
+      }
+    }
+    fed += kAhead;
+    keep(fed);
+  }
+  down.finish_above(at.end_row);
+}
+
 // Three axes: the depths of a row first.
 template <class T, class Shape>
 __device__ void sum_down_depths(const ResampleCut& cut, const ResamplePlace& at, const ResampleView<const T>& dy,
@@ -429,12 +424,13 @@ __device__ void sum_down_depths(const ResampleCut& cut, const ResamplePlace& at,
 }
 
 template <class T, class Shape>
-__global__ void __launch_bounds__(Shape::kThreads, Shape::kBlocks)
+__global__ void __launch_bounds__(Shape::kThreads + Shape::kReaders, Shape::kBlocks)
     sum_separable(const __grid_constant__ ResampleCut cut, const ResampleView<const T> dy, const ResampleView<T> dx) {
   constexpr int kDepths = Shape::kDepths;
   extern __shared__ __align__(16) float shared_rows[];
   __shared__ DepthWeights<kDepths> depth_weights[kDepths > 1 ? kMostDepthOutputs : 1];
-  const ResamplePlace at = ResamplePlace::find<Shape>(cut);
+  const int thread = static_cast<int>(threadIdx.x) - Shape::kReaders;
+  const ResamplePlace at = ResamplePlace::find<Shape>(cut, static_cast<std::uint32_t>(max(thread, 0)));
   int depth_begin = 0, depth_end = 0;
   if constexpr (kDepths > 1) {
     depth_begin = load_entry(cut.depth.runs + at.first_depth).begin;
@@ -453,22 +449,42 @@ __global__ void __launch_bounds__(Shape::kThreads, Shape::kBlocks)
   const int first_of_unit = at.unit * static_cast<int>(cut.lanes) * Shape::kColumns * Shape::kPasses;
   const int width = at.here ? (at.end_output - at.first_output) * at.channels : 0;
   const T* from = dy.data + at.batch * dy.batch + at.first_channel * dy.channel + at.first_output * dy.column;
-  for (int pass = 0; pass < Shape::kPasses; ++pass) {
-    const int first = (pass * static_cast<int>(cut.lanes) * Shape::kPieces + at.lane) * Shape::kChunk;
-    ColumnChunks<T, Shape> chunks;
-#pragma unroll
-    for (int i = 0; i < Shape::kPieces; ++i) chunks.exists[i] = first + i * Shape::kApart < width;
-    chunks.first = first_of_unit + first;
-    chunks.from = from + (Shape::kPlanar ? first : first / at.channels * dy.column + first % at.channels);
-    if (!chunks.exists[0]) continue;
-    if constexpr (kDepths == 1) {
-      sum_down<T, Shape>(cut, at, dy, chunks, shared_rows);
+  if constexpr (Shape::kStages > 0) {
+#if __CUDA_ARCH__ >= 900
+    __shared__ StageBarriers barriers[Shape::kStages];
+    auto* stages = reinterpret_cast<std::byte*>(shared_rows) + RowStages<T, Shape>::kFirst;
+    if (threadIdx.x == 0) {
+      for (StageBarriers& stage : barriers) {
+        ptx::mbarrier_init(&stage.full, Shape::kAhead);
+        ptx::mbarrier_init(&stage.empty, Shape::kThreads / 32);
+      }
+      ptx::fence_mbarrier_init(ptx::sem_release, ptx::scope_cluster);
+    }
+    __syncthreads();
+    if (thread < 0) {
+      read_rows<T, Shape>(cut, at, dy, from, width, stages, barriers);
     } else {
-      sum_down_depths<T, Shape>(cut, at, dy, chunks, shared_rows, depth_weights, depth_begin, depth_end);
+      sum_down_stages<T, Shape>(cut, at, dy, from, shared_rows, stages, barriers);
+    }
+#endif
+  } else {
+    for (int pass = 0; pass < Shape::kPasses; ++pass) {
+      const int first = (pass * static_cast<int>(cut.lanes) * Shape::kPieces + at.lane) * Shape::kChunk;
+      ColumnChunks<T, Shape> chunks;
+#pragma unroll
+      for (int i = 0; i < Shape::kPieces; ++i) chunks.exists[i] = first + i * Shape::kApart < width;
+      chunks.first = first_of_unit + first;
+      chunks.from = from + (Shape::kPlanar ? first : first / at.channels * dy.column + first % at.channels);
+      if (!chunks.exists[0]) continue;
+      if constexpr (kDepths == 1) {
+        sum_down<T, Shape>(cut, at, dy, chunks, shared_rows);
+      } else {
+        sum_down_depths<T, Shape>(cut, at, dy, chunks, shared_rows, depth_weights, depth_begin, depth_end);
+      }
     }
   }
   __syncthreads();
-  if (!at.here) return;
+  if (!at.here || thread < 0) return;
 #pragma unroll
   for (int d = 0; d < kDepths; ++d) {
     if (kDepths > 1 && at.first_depth + d >= cut.depth.inputs) continue;

@@ -43,12 +43,14 @@ enum class SeparableShape {
   columns,             // 4 together
   even_columns,        // 2
   odd_columns,         // 1
+  staged_columns,      // the same of a half type, on devices that copy in bulk
   channels,            // 4, out 4
   channels_shrunk,     // the same for nearest and where dx is the larger
   half_channels,       // 8, out 8, of a half type, nearest
   half_few_channels,   // 8, out 1, of a half type: pixels of any count of channels, without gaps
   few_channels,        // 4, out 1
   odd_channels,        // 1
+  staged_channels,     // the same of a half type, on devices that copy in bulk
   columns_volume,      // 4; these have three axes
   odd_columns_volume,  // 1
   channels_volume,     // 4, out 4
@@ -75,6 +77,11 @@ constexpr Together together(SeparableShape shape) {
   }
 }
 
+constexpr bool is_for_halves(SeparableShape shape) {
+  using enum SeparableShape;
+  return shape == half_channels || shape == half_few_channels || shape == staged_columns || shape == staged_channels;
+}
+
 // With three axes: the depths of dx that a block makes, and those of dy that it may read at most.
 inline constexpr int kSeparableDepths = 2;
 inline constexpr int kMostDepthOutputs = 64;
@@ -87,6 +94,8 @@ struct SeparableKind {
 
 // Fills in the cut. `column_runs` is the host's copy of cut.columns.runs.
 ResampleGrid cut_separable(const SeparableKind& kind, ResampleCut& cut, const OutputRun* column_runs);
+// Whether the device at hand copies in bulk (compute capability 9.0), and runs code that is compiled for it.
+bool can_stage();
 // Lets the kernel have its shared memory on the device at hand: once, at create.
 cudaError_t prepare_separable(const SeparableKind& kind, const ResampleGrid& grid);
 // Only puts work on the stream.
