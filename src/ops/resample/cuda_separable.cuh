@@ -369,8 +369,7 @@ __device__ void sum_down_stages(const ResampleCut& cut, const ResamplePlace& at,
 #pragma unroll
     for (int i = 0; i < kAhead; ++i, begin += step)
       chunks.load_staged(raw[i], there + begin % Stages::kAligned + static_cast<std::uint32_t>(i * Stages::kRow));
-    __syncwarp();
-    if (threadIdx.x % 32 == 0) ptx::mbarrier_arrive(&barriers[stage.at].empty);
+    ptx::mbarrier_arrive(&barriers[stage.at].empty);
     if (o + kAhead <= end) {
 #pragma unroll
       for (int i = 0; i < kAhead; ++i) down.add(load_entry(fed + i), raw[i]);
@@ -456,7 +455,7 @@ __global__ void __launch_bounds__(Shape::kThreads + Shape::kReaders, Shape::kBlo
     if (threadIdx.x == 0) {
       for (StageBarriers& stage : barriers) {
         ptx::mbarrier_init(&stage.full, Shape::kAhead);
-        ptx::mbarrier_init(&stage.empty, Shape::kThreads / 32);
+        ptx::mbarrier_init(&stage.empty, Shape::kThreads);
       }
       ptx::fence_mbarrier_init(ptx::sem_release, ptx::scope_cluster);
     }
