@@ -32,7 +32,8 @@ class Goals:
         return text
 
     def summary(self):
-        return f"{self.reached} of {self.shown} reach their goal ({GOALS}); the others have a star."
+        others = "" if self.reached == self.shown else "; the others have a star"
+        return f"{self.reached} of {self.shown} reach their goal ({GOALS}){others}."
 
 
 def recorded_run():
