@@ -5,6 +5,7 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 jobs=${1:-$(nproc)}
+record=tests/results/build-cuda.txt
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
 cmake -S . -B "$folder" -G Ninja -DCMAKE_BUILD_TYPE=Release -DBACKPASS_CUDA=ON >/dev/null
@@ -16,4 +17,5 @@ ninja -C "$folder" -j "$jobs" "${objects[@]}" >/dev/null
   echo "machine: $(sed -n 's/^model name.*: //p' /proc/cpuinfo | head -n 1), $jobs jobs, $(nvcc --version | sed -n 's/.*\(release .*\), .*/CUDA \1/p')"
   echo "devices: $(sed -n 's/^CMAKE_CUDA_ARCHITECTURES:.*=//p' "$folder/CMakeCache.txt")"
   echo "${#objects[@]} files in $SECONDS s"
-} | tee tests/results/build-cuda.txt
+} | tee "$record.new"
+mv "$record.new" "$record"
