@@ -9,31 +9,53 @@ import sys
 
 PAGE = "docs/performance.md"
 GOALS = "bench/goals.txt"
+LIMITS = "bench/results/cpu-limits.txt"
 TYPES = ("f32", "f16", "bf16")
 
 
 class Goals:
-    """What is asked of a device's workloads, and how many of the fractions that were shown reach it."""
+    """What is asked of a device's workloads, how many of the fractions that were shown reach it, and why others may not."""
+
+    # What a fraction below its goal is marked with, and what that says of the goal.
+    MARKS = {
+        "\u2021": "ask for more than the workload's arithmetic alone allows",
+        "\u2020": "for more than its arithmetic and its bytes allow one after the other",
+        "*": "fall short of what the machine allows",
+    }
 
     def __init__(self, device):
         lines = [line.split() for line in open(GOALS) if line.strip() and not line.startswith("#")]
         self.of = {name: (float(f32), float(half)) for dev, name, f32, half in lines if dev == device}
-        self.shown = self.reached = 0
+        self.limits = recorded_limits() if device == "cpu" else {}
+        self.shown = 0
+        self.marked = dict.fromkeys(self.MARKS, 0)
 
     def show(self, result):
-        goal = self.of.get(result["problem"]) or self.of.get(re.sub(r"_\d+$", "", result["problem"]))
+        problem, dtype = result["problem"], result["dtype"]
+        goals = self.of.get(problem) or self.of.get(re.sub(r"_\d+$", "", problem))
         text = f"{result['fraction']:.2f}"
-        if goal is None:
+        if goals is None:
             return text
         self.shown += 1
-        if result["fraction"] < goal[result["dtype"] != "f32"]:
-            return text + "*"
-        self.reached += 1
-        return text
+        goal = goals[dtype != "f32"]
+        if result["fraction"] >= goal:
+            return text
+        at_most, in_turn = self.limits.get((problem, dtype), (1, 1))
+        mark = "\u2021" if goal > at_most else "\u2020" if goal > in_turn else "*"
+        self.marked[mark] += 1
+        return text + mark
 
     def summary(self):
-        others = "" if self.reached == self.shown else "; the others have a star"
-        return f"{self.reached} of {self.shown} reach their goal ({GOALS}){others}."
+        reached = self.shown - sum(self.marked.values())
+        text = f"{reached} of {self.shown} reach their goal ({GOALS})"
+        others = [f"{count} ({mark}) {self.MARKS[mark]}" for mark, count in self.marked.items() if count > 0]
+        return text + (f"; of the others {', '.join(others)}." if others else ".")
+
+
+def recorded_limits():
+    """By workload and type, the fractions that arithmetic allows at most, and in turn with the bytes."""
+    lines = [line.split() for line in open(LIMITS)]
+    return {(f[0], f[1]): (float(f[5]), float(f[6])) for f in lines if len(f) == 7 and f[1] in TYPES}
 
 
 def recorded_run():

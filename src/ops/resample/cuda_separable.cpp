@@ -20,7 +20,7 @@ ResampleAxis sizes_of(const RoleAxis& axis) {
 
 // ---- Shapes --------------------------------------------------------------------------------------------
 
-// What one shape takes, every other does that `staged` may choose instead.
+// A staged shape takes whatever the one takes that it stands for.
 SeparableShape shape_of(const Roles& r, DType dtype, bool unit_weights, bool staged) {
   using enum SeparableShape;
   const auto dy_by = [&](int count) {
