@@ -21,13 +21,15 @@ if [ $# -eq 0 ]; then
   # table ARGUMENTS: what the bench prints with them, under a line that says so.
   table() {
     echo "# commit $BACKPASS_COMMIT: backpass bench $*"
-    build/release/tools/backpass bench "$@" --seconds 0.1
+    build/release/tools/backpass bench "$@"
   }
-  for table in sizes calls strides limits; do table --$table --threads 1 >"bench/results/cpu-$table.txt"; done
+  for table in sizes calls strides; do table --$table --threads 1 --seconds 0.1 >"bench/results/cpu-$table.txt"; done
+  # A limit that noise has lowered would be an excuse.
+  table --limits --threads 1 --seconds 0.5 --no-peers >bench/results/cpu-limits.txt
   # Past the last cache two threads share its bandwidth, inside it they have their own.
-  { table --planes --threads "$(nproc)"
+  { table --planes --threads "$(nproc)" --seconds 0.1
     echo
-    table --planes --threads "$(nproc)" --largest $((16 << 20)); } >bench/results/cpu-planes.txt
+    table --planes --threads "$(nproc)" --largest $((16 << 20)) --seconds 0.1; } >bench/results/cpu-planes.txt
   python=build/python-venv/bin/python
   if [ -x $python ]; then
     { echo "# commit $BACKPASS_COMMIT: python bench/python_calls.py"
