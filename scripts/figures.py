@@ -20,7 +20,7 @@ class Goals:
     MARKS = {
         "\u2021": "ask for more than the workload's arithmetic alone allows",
         "\u2020": "for more than its arithmetic and its bytes allow one after the other",
-        "*": "fall short of what the machine allows",
+        "*": "fall short otherwise",
     }
 
     def __init__(self, device):
@@ -31,6 +31,7 @@ class Goals:
         self.marked = dict.fromkeys(self.MARKS, 0)
 
     def show(self, result):
+        """Its fraction; marked where it falls short. The limits are one thread's."""
         problem, dtype = result["problem"], result["dtype"]
         goals = self.of.get(problem) or self.of.get(re.sub(r"_\d+$", "", problem))
         text = f"{result['fraction']:.2f}"
@@ -40,7 +41,7 @@ class Goals:
         goal = goals[dtype != "f32"]
         if result["fraction"] >= goal:
             return text
-        at_most, in_turn = self.limits.get((problem, dtype), (1, 1))
+        at_most, in_turn = self.limits.get((problem, dtype), (1, 1)) if result["threads"] == 1 else (1, 1)
         mark = "\u2021" if goal > at_most else "\u2020" if goal > in_turn else "*"
         self.marked[mark] += 1
         return text + mark

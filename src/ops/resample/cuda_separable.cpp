@@ -20,7 +20,8 @@ ResampleAxis sizes_of(const RoleAxis& axis) {
 
 // ---- Shapes --------------------------------------------------------------------------------------------
 
-// A staged shape takes whatever the one takes that it stands for.
+// `staged`: by copies in bulk where there are such shapes. They take elements behind the last border of 16 bytes of the
+// tensor one by one, into room that is not used again if no other row ends there: so rows must be further apart.
 SeparableShape shape_of(const Roles& r, DType dtype, bool unit_weights, bool staged) {
   using enum SeparableShape;
   const auto dy_by = [&](int count) {
@@ -31,8 +32,9 @@ SeparableShape shape_of(const Roles& r, DType dtype, bool unit_weights, bool sta
                    {r.columns.from * r.channel.to, r.batch.from_stride, r.depth.from_stride, r.rows.from_stride});
   };
   const bool half = size_of(dtype) == 2;
-  const SeparableShape single_columns = staged && half ? staged_columns : odd_columns;
-  const SeparableShape single_channels = staged && half ? staged_channels : odd_channels;
+  staged = staged && half && r.rows.from_stride >= 8;
+  const SeparableShape single_columns = staged ? staged_columns : odd_columns;
+  const SeparableShape single_channels = staged ? staged_channels : odd_channels;
   if (r.planar) {
     if (r.volume) return dy_by(4) ? columns_volume : odd_columns_volume;
     return dy_by(4) ? columns : dy_by(2) ? even_columns : single_columns;
@@ -101,7 +103,11 @@ class Separable {
  public:
   explicit Separable(const ResampleGradPlan& plan) : otherwise_(plan) {
     Prepared p;
-    (void)prepare(plan, can_stage(), p);  // it did not refuse a moment ago
+    // A staged shape has more blocks: where they are too many, the other takes the plan, which it did a moment ago.
+    if (size_of(plan.dx.dtype) != 2 || !can_stage() || !prepare(plan, true, p).empty()) {
+      p = {};
+      (void)prepare(plan, false, p);
+    }
     roles_ = p.roles;
     kind_ = p.kind;
     cut_ = p.cut;

@@ -49,6 +49,7 @@ bool can_stage() {
   cudaFuncAttributes attributes{};
   const cudaError_t status = with_shape(
       kStaged, [&]<class T, class Shape>() { return cudaFuncGetAttributes(&attributes, sum_separable<T, Shape>); });
+  if (status != cudaSuccess) (void)cudaGetLastError();  // not the caller's affair
   return status == cudaSuccess && attributes.ptxVersion >= 90;
 }
 

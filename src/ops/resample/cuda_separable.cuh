@@ -278,8 +278,8 @@ __device__ void sum_down(const ResampleCut& cut, const ResamplePlace& at, const 
 // ---- Rows by way of shared memory ----------------------------------------------------------------------
 //
 // Where rows are not aligned for vectors, a thread could read only one element at a time, each into a register of its
-// own. Copies of whole rows need neither: they may begin and end anywhere between two borders of 16 bytes, and one
-// warp keeps them going.
+// own. Copies need no registers, and one warp keeps them going. They begin and end at borders of 16 bytes, between
+// which a row may begin and end anywhere: what lies around it is copied, too.
 
 struct StageBarriers {
   std::uint64_t full, empty;
@@ -298,7 +298,7 @@ struct StageCount {
   }
 };
 
-// Until a barrier has been passed so many times and once more.
+// Until a barrier has been passed so many times and once more. (A template: older devices have nothing of the kind.)
 template <class Barrier>
 __device__ void wait_for(Barrier& barrier, std::uint32_t times) {
   while (!ptx::mbarrier_try_wait_parity(&barrier, times % 2)) {
@@ -314,7 +314,8 @@ __device__ void read_rows(const ResampleCut& cut, const ResamplePlace& at, const
   const int ahead = static_cast<int>(threadIdx.x);
   if (ahead >= Shape::kAhead) return;
   const auto address = [](const T* p) { return reinterpret_cast<std::uintptr_t>(p); };
-  // No copy reads what lies behind the tensor: those elements come one by one.
+  // No copy reads what lies behind the tensor: those elements come one by one. (What lies in front of it, up to the
+  // border, belongs to the same memory, which begins at one.)
   const auto steps = [](std::int64_t count, std::int64_t stride) { return max((count - 1) * stride, std::int64_t{0}); };
   const T* last = dy.data + steps(cut.batch, dy.batch) + steps(cut.channels, dy.channel) +
                   steps(cut.rows.outputs, dy.row) + steps(cut.columns.outputs, dy.column);

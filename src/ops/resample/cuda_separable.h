@@ -94,7 +94,7 @@ struct SeparableKind {
 
 // Fills in the cut. `column_runs` is the host's copy of cut.columns.runs.
 ResampleGrid cut_separable(const SeparableKind& kind, ResampleCut& cut, const OutputRun* column_runs);
-// Whether the device at hand copies in bulk (compute capability 9.0), and runs code that is compiled for it.
+// Whether the device at hand copies in bulk (compute capability 9.0 or newer), and runs code that is compiled for it.
 bool can_stage();
 // Lets the kernel have its shared memory on the device at hand: once, at create.
 cudaError_t prepare_separable(const SeparableKind& kind, const ResampleGrid& grid);

@@ -114,7 +114,7 @@ struct ShapeOf<SeparableShape::odd_channels_volume, kExact> {
 template <class T, class Shape>
 struct RowStages {
   static constexpr int kAligned = 16;  // what copies begin at and are multiples of
-  // A row of a tile, in whole pieces; wherever it begins and ends in the first and the last of them.
+  // A row of a tile, wherever it begins and ends between two borders.
   static constexpr int kRow =
       (Shape::kThreads * Shape::kColumns * static_cast<int>(sizeof(T)) / kAligned + 2) * kAligned;
   static constexpr int kStage = Shape::kAhead * kRow;
