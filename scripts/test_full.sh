@@ -53,7 +53,12 @@ trap 'rm -rf "$files"' EXIT
   under_tsan cpu_test
   under_tsan operators_test taskset -c 0
   echo
+  # Of what is installed on the way, the record has errors alone.
+  tests='^(SKIPPED|FAILED|ERROR)|\.whl|\.tar\.gz,| (passed|failed)'
   echo "== the Python package, on arrays of PyTorch and JAX too"
-  scripts/test_python.sh torch==2.13.0 jax==0.10.2 | grep -E '^(SKIPPED|FAILED|ERROR)|\.whl| (passed|failed)'
+  scripts/test_python.sh torch==2.13.0 jax==0.10.2 2>&1 | grep -E "$tests"
+  echo
+  echo "== its sdist, unpacked in an empty folder, installed with pip and tested"
+  scripts/test_sdist.sh 2>&1 | grep -E "$tests"
 } 2>&1 | tee "$record.new"
 mv "$record.new" "$record"  # whole, or the last one stays

@@ -8,7 +8,7 @@ venv=build/python-venv wheels=build/wheels
 rm -rf "$venv" "$wheels"
 python3 -m venv "$venv"
 pip() { "$venv/bin/pip" --disable-pip-version-check --quiet "$@"; }
-pip install scikit-build-core numpy ml_dtypes onnx==1.23.2 array-api-strict pytest "$@"
+pip install scikit-build-core -r python/tests/requirements.txt "$@"
 # The options of the release preset: nothing is compiled again.
 pip wheel . --no-deps --no-build-isolation --wheel-dir "$wheels" --config-settings build-dir=build/release \
   --config-settings cmake.define.BACKPASS_TESTS=ON --config-settings cmake.define.BACKPASS_TOOLS=ON

@@ -74,25 +74,34 @@ class CudaTest : public testing::Test {
 
 void require(cudaError_t status) { ASSERT_EQ(status, cudaSuccess) << cudaGetErrorString(status); }
 
-tools::CreateResult create(const std::string& line, std::int32_t device_kind = BP_DEVICE_CUDA) {
-  tools::Problem problem = tools::parse_problem(line);
+struct Line {
+  std::string text;  // of a problem with packed tensors
+  std::int32_t dtype = BP_F32;
+};
+
+tools::CreateResult create(const Line& line, std::int32_t device_kind = BP_DEVICE_CUDA) {
+  tools::Problem problem = tools::parse_problem(line.text);
   tools::CreateOptions options;
   options.device = {device_kind, 0};
-  return tools::try_create(problem, tools::tensors(problem, BP_F32), options);
+  return tools::try_create(problem, tools::tensors(problem, line.dtype), options);
 }
 
-// A problem in f32 with packed tensors, on the device and on the CPU beside it.
+// A problem on the device, and on the CPU beside it.
 class Work {
  public:
-  explicit Work(const std::string& line, std::uint32_t seed = 1) : line_(line) {
-    const tools::Problem problem = tools::parse_problem(line);
-    const tools::Tensors specs = tools::tensors(problem, BP_F32);
+  explicit Work(const Line& line, std::uint32_t seed = 1) : line_(line) {
+    const tools::Problem problem = tools::parse_problem(line.text);
+    const tools::Tensors specs = tools::tensors(problem, line.dtype);
     std::mt19937 random(seed);
     for (const tools::TensorSpec& spec : specs.inputs) {
       std::vector<std::byte> bytes(spec.absent ? 0 : bytes_of(spec));
       for (std::size_t i = 0; i + 4 <= bytes.size() && spec.dtype == BP_F32; i += 4) {
         const float v = static_cast<float>(static_cast<int>(random() % 1000) - 500) / 16;
         std::memcpy(&bytes[i], &v, sizeof v);
+      }
+      for (std::size_t i = 0; i + 2 <= bytes.size() && spec.dtype == BP_F16; i += 2) {
+        const auto below_2 = static_cast<std::uint16_t>(random() & 0xbfff);
+        std::memcpy(&bytes[i], &below_2, sizeof below_2);
       }
       if (spec.dtype == BP_U8) std::ranges::generate(bytes, [&] { return std::byte(random() % 4); });
       host_in_.push_back(bytes);
@@ -143,7 +152,7 @@ class Work {
     bp_operator_run(cpu.op.get(), in.data(), in.size(), out.data(), out.size(), workspace.data(), nullptr);
     std::vector<std::byte> found(out_[0].size());
     out_[0].read(found);
-    EXPECT_TRUE(found == host_out_[0]) << line_;
+    EXPECT_TRUE(found == host_out_[0]) << line_.text;
   }
 
  private:
@@ -154,21 +163,22 @@ class Work {
   }
   void* workspace() { return workspace_.front().data(); }
 
-  std::string line_;
+  Line line_;
   tools::OperatorPtr op_;
   std::vector<std::vector<std::byte>> host_in_, host_out_;
   std::vector<tools::DeviceMemory> in_, out_, workspace_;
 };
 
-// One of each kind: tables, two launches, a report, none of these.
-const std::vector<std::string> kLines{
-    "relu-grad --x-shape 3,1000",
-    "slice-grad --x-shape 4,33,65 --strides 1,2,-3",
-    "resample-grad --x-shape 2,3,17,19 --y-shape 2,3,40,31",
-    "max-pool-grad --x-shape 2,3,21,23 --window 3 --strides 2",
-    "max-pool-grad --x-shape 2,3,22,24 --window 2 --winners compact",
-    "max-pool --x-shape 2,3,21,23 --window 3 --strides 1",
-    "resample --x-shape 2,3,17,19 --y-shape 2,3,40,31",
+// One of each kind: tables, two launches, a report, copies in bulk, none of these.
+const std::vector<Line> kLines{
+    {"relu-grad --x-shape 3,1000"},
+    {"slice-grad --x-shape 4,33,65 --strides 1,2,-3"},
+    {"resample-grad --x-shape 2,3,17,19 --y-shape 2,3,40,31"},
+    {"resample-grad --x-shape 2,3,17,19 --y-shape 2,3,40,91", BP_F16},
+    {"max-pool-grad --x-shape 2,3,21,23 --window 3 --strides 2"},
+    {"max-pool-grad --x-shape 2,3,22,24 --window 2 --winners compact"},
+    {"max-pool --x-shape 2,3,21,23 --window 3 --strides 1"},
+    {"resample --x-shape 2,3,17,19 --y-shape 2,3,40,31"},
 };
 
 TEST_F(CudaTest, TheCallersDeviceStaysSelected) {
@@ -181,7 +191,7 @@ TEST_F(CudaTest, TheCallersDeviceStaysSelected) {
 }
 
 TEST_F(CudaTest, AnOrdinalThatIsNotThereIsUnsupported) {
-  tools::Problem problem = tools::parse_problem(kLines.front());
+  tools::Problem problem = tools::parse_problem(kLines.front().text);
   tools::CreateOptions options;
   options.device = {BP_DEVICE_CUDA, 1000};
   const tools::CreateResult created = tools::try_create(problem, tools::tensors(problem, BP_F32), options);
@@ -190,7 +200,7 @@ TEST_F(CudaTest, AnOrdinalThatIsNotThereIsUnsupported) {
 }
 
 TEST_F(CudaTest, AGraphRepeatsARun) {
-  for (const std::string& line : kLines) {
+  for (const Line& line : kLines) {
     Work work(line);
     const tools::DeviceStream stream;
     const auto handle = static_cast<cudaStream_t>(stream.handle());
@@ -213,13 +223,13 @@ TEST_F(CudaTest, AGraphRepeatsARun) {
 
 TEST_F(CudaTest, CreateDuringCaptureIsRefused) {
   for (const unsigned flags : {cudaStreamDefault, cudaStreamNonBlocking}) {
-    for (const std::string& line : kLines) {
+    for (const Line& line : kLines) {
       cudaStream_t stream = nullptr;
       cudaGraph_t graph = nullptr;
       require(cudaStreamCreateWithFlags(&stream, flags));
       require(cudaStreamBeginCapture(stream, cudaStreamCaptureModeGlobal));
       const tools::CreateResult created = create(line);
-      EXPECT_EQ(created.status, BP_UNSUPPORTED) << line << " flags " << flags;
+      EXPECT_EQ(created.status, BP_UNSUPPORTED) << line.text << " flags " << flags;
       EXPECT_NE(created.error.find("a stream is being captured into a graph"), std::string::npos) << created.error;
       (void)cudaStreamEndCapture(stream, &graph);
       if (graph != nullptr) require(cudaGraphDestroy(graph));
@@ -242,7 +252,7 @@ TEST_F(CudaTest, DestroyDoesNotDisturbACapture) {
 }
 
 TEST_F(CudaTest, DestroyLeavesARunningKernelItsTables) {
-  Work work("resample-grad --x-shape 8,16,100,100 --y-shape 8,16,300,300");
+  Work work({"resample-grad --x-shape 8,16,100,100 --y-shape 8,16,300,300"});
   const tools::DeviceStream stream;
   for (int i = 0; i < 30; ++i) work.run(stream.handle());
   work.destroy();
@@ -255,7 +265,7 @@ TEST_F(CudaTest, ThreadsRunOnStreamsOfTheirOwn) {
   std::vector<std::thread> threads;
   for (std::uint32_t t = 0; t < 8; ++t) {
     threads.emplace_back([t] {
-      for (const std::string& line : kLines) {
+      for (const Line& line : kLines) {
         const tools::DeviceStream stream;
         Work work(line, t);
         for (int i = 0; i < 20; ++i) work.run(stream.handle());
@@ -268,7 +278,7 @@ TEST_F(CudaTest, ThreadsRunOnStreamsOfTheirOwn) {
 }
 
 TEST_F(CudaTest, OneOperatorRunsFromManyThreads) {
-  const tools::CreateResult created = create("relu-grad --x-shape 1000,1000");
+  const tools::CreateResult created = create({"relu-grad --x-shape 1000,1000"});
   ASSERT_TRUE(created.op) << created.error;
   std::vector<std::thread> threads;
   for (int t = 0; t < 8; ++t) {
@@ -292,7 +302,7 @@ TEST_F(CudaTest, OneOperatorRunsFromManyThreads) {
 }
 
 TEST_F(CudaTest, WrongWinnersAreReportedWhenAskedFor) {
-  Work work(kLines[4]);
+  Work work(kLines[5]);
   const tools::DeviceStream stream;
   work.run(stream.handle());
   EXPECT_EQ(work.check(stream.handle()), BP_OK);
@@ -323,8 +333,8 @@ TEST_F(CudaTest, WrongWinnersAreReportedWhenAskedFor) {
 
 TEST_F(CudaTest, WrongWinnersOfDilatedWindowsAreFoundWhereTheyAre) {
   Work work(
-      "max-pool-grad --x-shape 1,4,9,8 --window 3 --strides 1 --dilations 2 --start-padding 1 --end-padding 1 "
-      "--winners compact --nhwc");
+      {"max-pool-grad --x-shape 1,4,9,8 --window 3 --strides 1 --dilations 2 --start-padding 1 --end-padding 1 "
+       "--winners compact --nhwc"});
   std::ranges::fill(work.input(2), std::byte{4});  // the tap in the middle, which all windows have
   const tools::DeviceStream stream;
   for (const auto& [place, text] :

@@ -15,10 +15,10 @@ constexpr auto kLastShape = static_cast<std::size_t>(SeparableShape::odd_channel
 // Calls run<T, Shape>().
 template <class Run>
 auto with_shape(const SeparableKind& kind, const Run& run) {
-  decltype(run.template operator()<float, typename ShapeOf<SeparableShape::columns, Exact::none>::type>()) result{};
+  decltype(run.template operator()<float, ResampleShape<SeparableShape::columns, Exact::none>>()) result{};
   const auto shape = [&]<class T, Exact kExact, SeparableShape kShape>() {
     if constexpr (sizeof(T) == 2 || !is_for_halves(kShape)) {
-      if (kind.shape == kShape) result = run.template operator()<T, typename ShapeOf<kShape, kExact>::type>();
+      if (kind.shape == kShape) result = run.template operator()<T, ResampleShape<kShape, kExact>>();
     }
   };
   const auto exact = [&]<class T, Exact kExact, std::size_t... kShapes>(std::index_sequence<kShapes...>) {

@@ -10,25 +10,72 @@
 
 namespace bp::cuda {
 
-template <int kThreads_, int kChunk_, int kPieces_, int kPasses_, int kOut_, int kRows_, int kDepths_, int kAhead_,
-          bool kPlanar_, Exact kExact_, int kUnits_ = kPlanar_ ? 2 : 1, int kBlocks_ = 0, int kStages_ = 0>
-struct ResampleShape {
-  static constexpr int kThreads = kThreads_;  // of a block, at most
-  static constexpr int kBlocks = kBlocks_;  // that registers are kept for on a multiprocessor; 0: the compiler's choice
-  // Of a row of dy a thread reads kPieces chunks of kChunk elements: several where rows are not aligned for chunks. It
-  // does so in kPasses, kAhead rows (with three axes: depths) at a time.
-  static constexpr int kChunk = kChunk_;
-  static constexpr int kPieces = kPieces_;
-  static constexpr int kPasses = kPasses_;
-  static constexpr int kAhead = kAhead_;
-  static constexpr int kOut = kOut_;        // channels of a pixel of dx that are written together
-  static constexpr int kRows = kRows_;      // of dx that a block makes,
-  static constexpr int kDepths = kDepths_;  // of so many depths; 1: two axes
-  static constexpr bool kPlanar = kPlanar_;
-  static constexpr Exact kExact = kExact_;
-  // So many times kAhead rows of dy are on their way through shared memory, copied by threads in front of the others;
+// What the kernel of a shape is compiled for, as measured on an H200; `together` says the rest.
+struct SeparableNumbers {
+  int threads = 256;  // of a block, at most
+  int blocks = 0;     // that registers are kept for on a multiprocessor; 0: the compiler's choice
+  bool planar = false;
+  // Of a row of dy a thread reads so many pieces: several where rows are not aligned for chunks. It does so in passes,
+  // `ahead` rows (with three axes: depths) at a time.
+  int pieces = 1, passes = 1, ahead = 4;
+  int units = 1;   // planes whose pieces a block reads
+  int rows = 8;    // of dx that a block makes,
+  int depths = 1;  // of so many depths; 1: two axes
+  // So many times `ahead` rows of dy are on their way through shared memory, copied by threads in front of the others;
   // 0: those who add them read them.
-  static constexpr int kStages = kStages_;
+  int stages = 0;
+};
+
+constexpr SeparableNumbers numbers_of(SeparableShape shape, Exact exact) {
+  const bool all = exact == Exact::all;
+  switch (shape) {
+    case SeparableShape::columns:
+      return {.threads = 128, .planar = true, .ahead = all ? 8 : 6};
+    case SeparableShape::even_columns:
+      return {.threads = 160, .planar = true, .pieces = 2, .units = 4};
+    case SeparableShape::odd_columns:
+      return {.threads = 208, .blocks = all ? 0 : 4, .planar = true, .pieces = 5, .units = 2};
+    case SeparableShape::staged_columns:
+      return {.threads = 96, .blocks = 7, .planar = true, .pieces = 6, .rows = 9, .stages = 2};
+    case SeparableShape::channels:
+      return {.passes = 2, .ahead = 6};
+    case SeparableShape::channels_shrunk:
+    case SeparableShape::half_channels:
+    case SeparableShape::half_few_channels:
+      return {};
+    case SeparableShape::few_channels:
+      return {.passes = 2};
+    case SeparableShape::odd_channels:
+      return {.pieces = 7, .ahead = all ? 4 : 6, .rows = 9};
+    case SeparableShape::staged_channels:
+      return {.threads = 224, .blocks = 3, .pieces = 9, .ahead = 3, .rows = 6, .stages = 2};
+    case SeparableShape::columns_volume:
+      return {.threads = 128, .planar = true, .ahead = 6, .rows = 4, .depths = kSeparableDepths};
+    case SeparableShape::odd_columns_volume:
+      return {.planar = true, .pieces = 5, .ahead = 6, .units = 2, .rows = 4, .depths = kSeparableDepths};
+    case SeparableShape::channels_volume:
+      return {.passes = 2, .ahead = 6, .rows = 4, .depths = kSeparableDepths};
+    case SeparableShape::odd_channels_volume:
+      return {.pieces = 5, .ahead = 6, .rows = 4, .depths = kSeparableDepths};
+  }
+  return {};
+}
+
+template <SeparableShape kShape, Exact kExact_>
+struct ResampleShape {
+  static constexpr SeparableNumbers kNumbers = numbers_of(kShape, kExact_);
+  static constexpr Exact kExact = kExact_;
+  static constexpr int kThreads = kNumbers.threads;
+  static constexpr int kBlocks = kNumbers.blocks;
+  static constexpr bool kPlanar = kNumbers.planar;
+  static constexpr int kChunk = together(kShape).in;  // elements of a piece
+  static constexpr int kOut = together(kShape).out;   // channels of a pixel of dx that are written together
+  static constexpr int kPieces = kNumbers.pieces;
+  static constexpr int kPasses = kNumbers.passes;
+  static constexpr int kAhead = kNumbers.ahead;
+  static constexpr int kRows = kNumbers.rows;
+  static constexpr int kDepths = kNumbers.depths;
+  static constexpr int kStages = kNumbers.stages;
   static constexpr int kReaders = kStages > 0 ? 32 : 0;
 
   static constexpr int kColumns = kChunk * kPieces;  // of a thread in one pass
@@ -40,74 +87,12 @@ struct ResampleShape {
   // Constant, so that addresses in rows of shared memory, and of pieces, cost nothing.
   static constexpr int kPitch = place(kThreads * kColumns * kPasses);
   // Of a unit; 0: as many as it needs.
-  static constexpr int kLanes = kPieces == 1 ? 0 : kThreads / kUnits_;
+  static constexpr int kLanes = kPieces == 1 ? 0 : kThreads / kNumbers.units;
   static constexpr int kApart = kLanes * kChunk;  // from one piece to the next
   // Rows whose sums along the columns are made at once.
   static constexpr int kTogether = kOut > 1 && kRows > 4 ? 4 : kRows;
-  static_assert(kStages == 0 || (kUnits_ == 1 && kDepths == 1 && kPasses == 1 && kPieces > 1 && kAhead <= kReaders));
-};
-
-template <SeparableShape kShape, Exact kExact>
-struct ShapeOf;
-template <Exact kExact>
-struct ShapeOf<SeparableShape::columns, kExact> {
-  using type = ResampleShape<128, 4, 1, 1, 1, 8, 1, kExact == Exact::all ? 8 : 6, true, kExact>;
-};
-template <Exact kExact>
-struct ShapeOf<SeparableShape::half_few_channels, kExact> {
-  using type = ResampleShape<256, 8, 1, 1, 1, 8, 1, 4, false, kExact>;
-};
-template <Exact kExact>
-struct ShapeOf<SeparableShape::even_columns, kExact> {
-  using type = ResampleShape<160, 2, 2, 1, 1, 8, 1, 4, true, kExact, 4>;
-};
-template <Exact kExact>
-struct ShapeOf<SeparableShape::odd_columns, kExact> {
-  using type = ResampleShape<208, 1, 5, 1, 1, 8, 1, 4, true, kExact, 2, kExact == Exact::all ? 0 : 4>;
-};
-template <Exact kExact>
-struct ShapeOf<SeparableShape::staged_columns, kExact> {
-  using type = ResampleShape<96, 1, 6, 1, 1, 9, 1, 4, true, kExact, 1, 7, 2>;
-};
-template <Exact kExact>
-struct ShapeOf<SeparableShape::channels, kExact> {
-  using type = ResampleShape<256, 4, 1, 2, 4, 8, 1, 6, false, kExact>;
-};
-template <Exact kExact>
-struct ShapeOf<SeparableShape::channels_shrunk, kExact> {
-  using type = ResampleShape<256, 4, 1, 1, 4, 8, 1, 4, false, kExact>;
-};
-template <Exact kExact>
-struct ShapeOf<SeparableShape::half_channels, kExact> {
-  using type = ResampleShape<256, 8, 1, 1, 8, 8, 1, 4, false, kExact>;
-};
-template <Exact kExact>
-struct ShapeOf<SeparableShape::few_channels, kExact> {
-  using type = ResampleShape<256, 4, 1, 2, 1, 8, 1, 4, false, kExact>;
-};
-template <Exact kExact>
-struct ShapeOf<SeparableShape::odd_channels, kExact> {
-  using type = ResampleShape<256, 1, 7, 1, 1, 9, 1, kExact == Exact::all ? 4 : 6, false, kExact>;
-};
-template <Exact kExact>
-struct ShapeOf<SeparableShape::staged_channels, kExact> {
-  using type = ResampleShape<224, 1, 9, 1, 1, 6, 1, 3, false, kExact, 1, 3, 2>;
-};
-template <Exact kExact>
-struct ShapeOf<SeparableShape::columns_volume, kExact> {
-  using type = ResampleShape<128, 4, 1, 1, 1, 4, kSeparableDepths, 6, true, kExact>;
-};
-template <Exact kExact>
-struct ShapeOf<SeparableShape::odd_columns_volume, kExact> {
-  using type = ResampleShape<256, 1, 5, 1, 1, 4, kSeparableDepths, 6, true, kExact>;
-};
-template <Exact kExact>
-struct ShapeOf<SeparableShape::channels_volume, kExact> {
-  using type = ResampleShape<256, 4, 1, 2, 4, 4, kSeparableDepths, 6, false, kExact>;
-};
-template <Exact kExact>
-struct ShapeOf<SeparableShape::odd_channels_volume, kExact> {
-  using type = ResampleShape<256, 1, 5, 1, 1, 4, kSeparableDepths, 6, false, kExact>;
+  static_assert(kStages == 0 ||
+                (kNumbers.units == 1 && kDepths == 1 && kPasses == 1 && kPieces > 1 && kAhead <= kReaders));
 };
 
 // Where rows of dy stand on their way, in bytes of shared memory behind the sums.

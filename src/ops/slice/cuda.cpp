@@ -77,12 +77,12 @@ class Gather {
 // ---- rows ----------------------------------------------------------------------------------------------
 
 // The threads that share the rows of the innermost outer axis; one row is an axis of one position.
-std::int64_t rows_of(const Movement& m) {
-  return m.rank == 1 ? 1 : (m.axes[m.rank - 2].size + kRowsOfThread - 1) / kRowsOfThread;
+std::int64_t rows_of(const Movement& m, std::int64_t rows_of_thread) {
+  return m.rank == 1 ? 1 : (m.axes[m.rank - 2].size + rows_of_thread - 1) / rows_of_thread;
 }
 // All threads, with so many vectors in a row.
-std::int64_t row_threads(const Movement& m, std::int64_t vectors) {
-  std::int64_t threads = vectors * rows_of(m);
+std::int64_t row_threads(const Movement& m, std::int64_t vectors, std::int64_t rows_of_thread) {
+  std::int64_t threads = vectors * rows_of(m, rows_of_thread);
   for (int i = 0; i < m.rank - 2; ++i) threads *= m.axes[i].size;
   return threads;
 }
@@ -96,7 +96,8 @@ std::string refuse_rows(const Plan& plan) {
   for (int i = 0; i < m.rank; ++i) {
     if (m.axes[i].size > kMost32) return "an axis of the output has 2^31 elements or more";
   }
-  if (row_threads(m, m.run().size) > kMost32) return "the output has more elements than 2^31 threads take";
+  if (row_threads(m, m.run().size, kMostRowsOfThread) > kMost32)
+    return "the output has more elements than 2^31 threads take";
   if (std::abs(m.run().in_stride) > kMost32) return "the innermost stride of the input is 2^31 or more";
   return {};
 }
@@ -119,11 +120,13 @@ class Rows {
     std::byte* out = moved_.out(bindings);
     const std::size_t width = width_of(out);
     const std::int64_t row = moved_.movement.run().size / elements(width);
+    const RowMode mode = mode_of(in, width);
     RowMove move = move_;
+    move.rows_of_thread = mode == RowMode::copy && !move.side_by_side ? 1 : kMostRowsOfThread;
     move.row = Divisor<std::uint32_t>(row);
-    move.rows = Divisor<std::uint32_t>(rows_of(moved_.movement));
-    move.threads = row_threads(moved_.movement, row);
-    return move_rows(moved_.element, width, mode_of(in, width), in, out, move, stream);
+    move.rows = Divisor<std::uint32_t>(rows_of(moved_.movement, move.rows_of_thread));
+    move.threads = row_threads(moved_.movement, row, move.rows_of_thread);
+    return move_rows(moved_.element, width, mode, in, out, move, stream);
   }
 
  private:

@@ -114,29 +114,29 @@ __device__ Vector<kWidth> moved_vector(const MovedAxis<std::uint32_t>& run, std:
   }
 }
 
-template <class T, std::size_t kWidth, RowMode kMode>
+template <class T, std::size_t kWidth, RowMode kMode, int kRows>
 __global__ void __launch_bounds__(kThreads)
     move_vectors(const __grid_constant__ RowMove move, const T* __restrict__ in, T* __restrict__ out) {
   std::uint32_t rest = blockIdx.x * kThreads + threadIdx.x;
   if (rest >= move.threads) return;
   const auto position = static_cast<std::int32_t>(move.row.split(rest) * (kWidth / sizeof(T)));
   const std::uint32_t apart = move.side_by_side ? 1 : move.rows.value;
-  const auto first_row = static_cast<std::uint32_t>(move.rows.split(rest) * (move.side_by_side ? kRowsOfThread : 1));
+  const auto first_row = static_cast<std::uint32_t>(move.rows.split(rest) * (move.side_by_side ? kRows : 1));
   std::int64_t to = position, from = 0;
   bool moved = true;
   for (int i = 1; i < move.outer; ++i) moved &= move.axes[i].move(move.axes[i].size.split(rest), to, from);
 
   // All loads before the first store.
-  Vector<kWidth> vectors[kRowsOfThread] = {};
+  Vector<kWidth> vectors[kRows] = {};
 #pragma unroll
-  for (int i = 0; i < kRowsOfThread; ++i) {
+  for (int i = 0; i < kRows; ++i) {
     std::int64_t row_to = to, row_from = from;
     const std::uint32_t row = first_row + i * apart;
     if (row >= move.axes[0].size.value || !move.axes[0].move(row, row_to, row_from) || !moved) continue;
     vectors[i] = moved_vector<T, kWidth, kMode>(move.run, position - move.run.first, in + row_from);
   }
 #pragma unroll
-  for (int i = 0; i < kRowsOfThread; ++i) {
+  for (int i = 0; i < kRows; ++i) {
     const std::uint32_t row = first_row + i * apart;
     if (row >= move.axes[0].size.value) continue;
     const std::int64_t row_to = to + std::int64_t{row} * move.axes[0].out_stride;
@@ -146,11 +146,13 @@ __global__ void __launch_bounds__(kThreads)
 
 template <class T, std::size_t kWidth>
 cudaError_t launch_rows(RowMode mode, const T* in, T* out, const RowMove& move, cudaStream_t stream) {
-  auto kernel = move_vectors<T, kWidth, RowMode::elements>;
+  constexpr int kMost = kMostRowsOfThread;
+  auto kernel = move_vectors<T, kWidth, RowMode::elements, kMost>;
   if constexpr (kWidth > sizeof(T)) {
-    if (mode == RowMode::copy) kernel = move_vectors<T, kWidth, RowMode::copy>;
-    if (mode == RowMode::reverse) kernel = move_vectors<T, kWidth, RowMode::reverse>;
-    if (mode == RowMode::spread) kernel = move_vectors<T, kWidth, RowMode::spread>;
+    if (mode == RowMode::copy) kernel = move_vectors<T, kWidth, RowMode::copy, kMost>;
+    if (mode == RowMode::copy && move.rows_of_thread == 1) kernel = move_vectors<T, kWidth, RowMode::copy, 1>;
+    if (mode == RowMode::reverse) kernel = move_vectors<T, kWidth, RowMode::reverse, kMost>;
+    if (mode == RowMode::spread) kernel = move_vectors<T, kWidth, RowMode::spread, kMost>;
   }
   return launch(stream, move.threads, kernel, move, in, out);
 }

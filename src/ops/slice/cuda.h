@@ -48,12 +48,14 @@ cudaError_t move_gather(std::size_t element_size, const void* in, void* out, con
                         cudaStream_t stream);
 
 // The output's rows are contiguous, and each is so many whole vectors of `width` bytes, which begin at multiples of it.
-// Each thread moves the same vector of a few rows, that lie far apart, so that the rows of neighbouring threads follow
-// each other; or side by side, where every second row or more are zero, so that all threads have as many of these.
-inline constexpr std::int64_t kRowsOfThread = 2;
+// Each thread moves the same vector of as many rows as occupy it best: one where it is copied; else a few, that lie far
+// apart, so that the rows of neighbouring threads follow each other; or side by side, where every second row or more
+// are zero, so that all threads have as many of these.
+inline constexpr std::int64_t kMostRowsOfThread = 2;
 struct RowMove {
   std::int64_t threads = 0;              // below 2^31
   Divisor<std::uint32_t> row{}, rows{};  // vectors of one row; threads that share the rows of the innermost outer axis
+  std::int64_t rows_of_thread = 1;       // 1 or kMostRowsOfThread
   bool side_by_side = false;
   MovedAxis<std::uint32_t> run{};  // its in_stride is of 32 bits
   int outer = 0;                   // axes outside of the row, at least one; the innermost first
