@@ -104,6 +104,8 @@ Take Floor::while_awake(Take moves) {
   };
 }
 
+void Floor::run(const std::function<void()>& work) { crew_->run(work); }
+
 void Floor::move(std::span<const std::span<const std::byte>> inputs, std::span<const std::span<std::byte>> outputs,
                  Stores stores) {
   std::size_t most = 1, all = 0;

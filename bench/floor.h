@@ -6,6 +6,7 @@
 #include "race.h"
 
 #include <cstddef>
+#include <functional>
 #include <memory>
 #include <span>
 
@@ -29,6 +30,8 @@ class Floor {
   // Reads every input and writes every output once, in step. Only while awake.
   void move(std::span<const std::span<const std::byte>> inputs, std::span<const std::span<std::byte>> outputs,
             Stores stores);
+  // The same on every thread at once. Only while awake.
+  void run(const std::function<void()>& work);
 
  private:
   class Crew;

@@ -5,6 +5,7 @@
 #include "device.h"
 #include "problem.h"
 
+#include <algorithm>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -129,9 +130,9 @@ struct CopyLimits {
 };
 CopyLimits copy_limits(int threads);
 
-// What arithmetic alone costs one thread, everything in the first cache: the nanoseconds of a step of one element, and
-// of all steps that a workload needs for an element, beside the floor's for its bytes in the last-level cache and past
-// it.
+// What arithmetic alone costs, all threads at it, everything in their first caches: the nanoseconds of a step of one
+// element, and of all steps that a workload needs for an element, beside the floor's for its bytes, and for the lines
+// that these are in, in the last-level cache and past it.
 struct StepLimit {
   std::string_view name;
   double ns = 0;
@@ -139,7 +140,10 @@ struct StepLimit {
 struct WorkloadLimit {
   std::string_view name, dtype;
   bool hot = false;  // its tensors fit in the last-level cache, so that the floor is that of the cache
-  double arithmetic_ns = 0, floor_ns = 0;
+  double arithmetic_ns = 0, lines_ns = 0, floor_ns = 0;
+  // The fractions of the floor if arithmetic and lines hide behind each other, and if they do not.
+  [[nodiscard]] double at_most() const { return floor_ns / std::max(lines_ns, arithmetic_ns); }
+  [[nodiscard]] double in_turn() const { return floor_ns / (lines_ns + arithmetic_ns); }
 };
 struct Limits {
   std::vector<StepLimit> steps;

@@ -158,13 +158,11 @@ std::string strides_row(const Result& r) {
 std::string limits_table(const Limits& limits) {
   std::string table = fmt::format("{:<48} {:>8}\n", "one step of one element", "ns");
   for (const StepLimit& step : limits.steps) table += fmt::format("{:<48} {:>8.4f}\n", step.name, step.ns);
-  table += fmt::format("\n{:<24} {:<5} {:<5} {:>10} {:>10} {:>10} {:>10}\n", "ns for an element", "type", "sense",
-                       "arithmetic", "floor", "at most", "in turn");
+  table += fmt::format("\n{:<26} {:<5} {:<5} {:>10} {:>10} {:>10} {:>10} {:>10}\n", "ns for an element", "type",
+                       "sense", "arithmetic", "lines", "floor", "at most", "in turn");
   for (const WorkloadLimit& w : limits.workloads) {
-    table +=
-        fmt::format("{:<24} {:<5} {:<5} {:>10.3f} {:>10.3f} {:>10.2f} {:>10.2f}\n", w.name, w.dtype,
-                    w.hot ? "hot" : "cold", w.arithmetic_ns, w.floor_ns,
-                    w.floor_ns / std::max(w.floor_ns, w.arithmetic_ns), w.floor_ns / (w.floor_ns + w.arithmetic_ns));
+    table += fmt::format("{:<26} {:<5} {:<5} {:>10.3f} {:>10.3f} {:>10.3f} {:>10.2f} {:>10.2f}\n", w.name, w.dtype,
+                         w.hot ? "hot" : "cold", w.arithmetic_ns, w.lines_ns, w.floor_ns, w.at_most(), w.in_turn());
   }
   return table;
 }

@@ -13,10 +13,8 @@ namespace hn = hwy::HWY_NAMESPACE;
 namespace simd = bp::cpu::HWY_NAMESPACE;
 
 using D = hn::ScalableTag<float>;
-using DI = hn::RebindToSigned<D>;
 using DB = hn::Rebind<std::uint8_t, D>;
 using V = hn::Vec<D>;
-using VI = hn::Vec<DI>;
 using VB = hn::Vec<DB>;
 
 // ---- Steps of one vector ---------------------------------------------------------------------------------
@@ -28,10 +26,11 @@ HWY_INLINE void gather(V& sum, VB winners, V dy, int tap) {
 }
 
 // A greater value takes over, and its number with it.
-HWY_INLINE void search(V& best, VI& winner, V v, VI tap) {
+template <class Values, class Numbers>
+HWY_INLINE void search(Values& best, Numbers& winner, Values v, Numbers tap) {
   const auto is_greater = hn::Gt(v, best);
   best = hn::IfThenElse(is_greater, v, best);
-  winner = hn::IfThenElse(hn::RebindMask(DI(), is_greater), tap, winner);
+  winner = hn::IfThenElse(hn::RebindMask(hn::DFromV<Numbers>(), is_greater), tap, winner);
 }
 
 // Both are rounded.
@@ -68,15 +67,17 @@ std::size_t gather_loop(StepData& data) {
 }
 
 // Four rows of windows are one tile, and a value is in a window of each.
-std::size_t search_loop(StepData& data) {
-  const D d;
+template <class Value>
+std::size_t search_loop(StepData& data, const Value* values) {
+  const hn::ScalableTag<Value> d;
+  const hn::RebindToSigned<decltype(d)> di;
   const std::size_t n = hn::Lanes(d);
-  V b0 = hn::Zero(d), b1 = b0, b2 = b0, b3 = b0, b4 = b0, b5 = b0, b6 = b0, b7 = b0;
-  VI w0 = hn::Zero(DI()), w1 = w0, w2 = w0, w3 = w0, w4 = w0, w5 = w0, w6 = w0, w7 = w0;
-  const VI t0 = hn::Set(DI(), 0), t1 = hn::Set(DI(), 1), t2 = hn::Set(DI(), 2), t3 = hn::Set(DI(), 3);
+  auto b0 = hn::Zero(d), b1 = b0, b2 = b0, b3 = b0, b4 = b0, b5 = b0, b6 = b0, b7 = b0;
+  auto w0 = hn::Zero(di), w1 = w0, w2 = w0, w3 = w0, w4 = w0, w5 = w0, w6 = w0, w7 = w0;
+  const auto t0 = hn::Set(di, 0), t1 = hn::Set(di, 1), t2 = hn::Set(di, 2), t3 = hn::Set(di, 3);
   for (std::size_t visit = 0; visit < StepData::kVisits; visit += 2 * n) {
     const std::size_t i = visit % StepData::kElements;
-    const V v = hn::LoadU(d, &data.values[i]), v_next = hn::LoadU(d, &data.values[i + n]);
+    const auto v = hn::LoadU(d, values + i), v_next = hn::LoadU(d, values + i + n);
     search(b0, w0, v, t0);
     search(b1, w1, v, t1);
     search(b2, w2, v, t2);
@@ -86,8 +87,9 @@ std::size_t search_loop(StepData& data) {
     search(b6, w6, v_next, t2);
     search(b7, w7, v_next, t3);
   }
-  const VI winners = hn::Or(hn::Or(hn::Or(w0, w1), hn::Or(w2, w3)), hn::Or(hn::Or(w4, w5), hn::Or(w6, w7)));
-  data.sink = sum_of(b0, b1, b2, b3, b4, b5, b6, b7) + hn::GetLane(hn::ConvertTo(d, winners));
+  const auto winners = hn::Or(hn::Or(hn::Or(w0, w1), hn::Or(w2, w3)), hn::Or(hn::Or(w4, w5), hn::Or(w6, w7)));
+  const auto best = hn::Max(hn::Max(hn::Max(b0, b1), hn::Max(b2, b3)), hn::Max(hn::Max(b4, b5), hn::Max(b6, b7)));
+  data.sink = static_cast<float>(hn::GetLane(best)) + static_cast<float>(hn::GetLane(winners));
   return 4 * StepData::kVisits;
 }
 
@@ -147,7 +149,9 @@ std::size_t step_loop(Step step, StepData& data) {
     case Step::gather:
       return gather_loop(data);
     case Step::search:
-      return search_loop(data);
+      return search_loop(data, data.values.data());
+    case Step::search_keys:
+      return search_loop(data, reinterpret_cast<const std::int16_t*>(data.halves.data()));
     case Step::term:
       return term_loop(data);
     case Step::widen_f16:

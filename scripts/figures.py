@@ -18,8 +18,8 @@ class Goals:
 
     # What a fraction below its goal is marked with, and what that says of the goal.
     MARKS = {
-        "\u2021": "ask for more than the workload's arithmetic alone allows",
-        "\u2020": "for more than its arithmetic and its bytes allow one after the other",
+        "\u2021": "ask for more than the workload's arithmetic or its lines of memory alone allow",
+        "\u2020": "for more than both allow one after the other",
         "*": "fall short otherwise",
     }
 
@@ -31,7 +31,7 @@ class Goals:
         self.marked = dict.fromkeys(self.MARKS, 0)
 
     def show(self, result):
-        """Its fraction; marked where it falls short. The limits are one thread's."""
+        """Its fraction; marked where it falls short."""
         problem, dtype = result["problem"], result["dtype"]
         goals = self.of.get(problem) or self.of.get(re.sub(r"_\d+$", "", problem))
         text = f"{result['fraction']:.2f}"
@@ -41,7 +41,7 @@ class Goals:
         goal = goals[dtype != "f32"]
         if result["fraction"] >= goal:
             return text
-        at_most, in_turn = self.limits.get((problem, dtype), (1, 1)) if result["threads"] == 1 else (1, 1)
+        at_most, in_turn = self.limits.get((problem, dtype, result["threads"]), (1, 1))
         mark = "\u2021" if goal > at_most else "\u2020" if goal > in_turn else "*"
         self.marked[mark] += 1
         return text + mark
@@ -54,9 +54,15 @@ class Goals:
 
 
 def recorded_limits():
-    """By workload and type, the fractions that arithmetic allows at most, and in turn with the bytes."""
-    lines = [line.split() for line in open(LIMITS)]
-    return {(f[0], f[1]): (float(f[5]), float(f[6])) for f in lines if len(f) == 7 and f[1] in TYPES}
+    """By workload, type and threads, the fractions that arithmetic and lines allow at most, and in turn."""
+    limits = {}
+    for line in open(LIMITS):
+        if command := re.match(r"# .*--threads (\d+)", line):
+            threads = int(command[1])
+        fields = line.split()
+        if len(fields) == 8 and fields[1] in TYPES:
+            limits[fields[0], fields[1], threads] = float(fields[6]), float(fields[7])
+    return limits
 
 
 def recorded_run():

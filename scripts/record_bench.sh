@@ -25,7 +25,7 @@ if [ $# -eq 0 ]; then
   }
   for table in sizes calls strides; do table --$table --threads 1 --seconds 0.1 >"bench/results/cpu-$table.txt"; done
   # A limit that noise has lowered would be an excuse.
-  table --limits --threads 1 --seconds 0.5 --no-peers >bench/results/cpu-limits.txt
+  for threads in 1 $(nproc); do table --limits --threads "$threads" --seconds 0.5 --no-peers; done >bench/results/cpu-limits.txt
   # Past the last cache two threads share its bandwidth, inside it they have their own.
   { table --planes --threads "$(nproc)" --seconds 0.1
     echo

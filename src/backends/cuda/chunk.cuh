@@ -2,6 +2,8 @@
 // Chunks: neighbouring elements that move in one access of up to 16 bytes, and the way of the types to f32 and back.
 #pragma once
 
+#include "core/dtype.h"
+
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
 
@@ -27,6 +29,14 @@ __device__ T narrowed(float v) {
   } else {
     return v;
   }
+}
+
+// Calls run<T>(): f32 and what is widened to it.
+template <class Run>
+auto with_type(DType dtype, const Run& run) {
+  if (dtype == DType::f16) return run.template operator()<__half>();
+  if (dtype == DType::bf16) return run.template operator()<__nv_bfloat16>();
+  return run.template operator()<float>();
 }
 
 // Below every other value.

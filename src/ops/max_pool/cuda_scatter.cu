@@ -159,14 +159,6 @@ __global__ void __launch_bounds__(kLanes)
   }
 }
 
-// Calls run<T>().
-template <class Run>
-cudaError_t with_type(DType dtype, const Run& run) {
-  if (dtype == DType::f32) return run.template operator()<float>();
-  if (dtype == DType::f16) return run.template operator()<__half>();
-  return run.template operator()<__nv_bfloat16>();
-}
-
 }  // namespace
 
 bool cut_scatter(ScatterPool& pool) {

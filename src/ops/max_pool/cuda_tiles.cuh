@@ -2,6 +2,7 @@
 // From a window, a tile and a type at run time to the kernel that is compiled for them.
 #pragma once
 
+#include "backends/cuda/chunk.cuh"
 #include "backends/cuda/launch.cuh"
 #include "ops/max_pool/cuda_cut.cuh"
 
@@ -57,9 +58,7 @@ cudaError_t with_tile(const TiledPool& pool, const Run& run) {
     ((pool.window == kPlaces ? tile.template operator()<T, kPlaces>() : void()), ...);
   };
   constexpr auto kPlaces = std::make_index_sequence<kTiledWindows.size()>{};
-  if (pool.dtype == DType::f32) window.template operator()<float>(kPlaces);
-  if (pool.dtype == DType::f16) window.template operator()<__half>(kPlaces);
-  if (pool.dtype == DType::bf16) window.template operator()<__nv_bfloat16>(kPlaces);
+  with_type(pool.dtype, [&]<class T>() { window.template operator()<T>(kPlaces); });
   return status;
 }
 

@@ -328,9 +328,7 @@ cudaError_t with_kind(const DoubledKind& kind, const Run& run) {
     if (kind.volume) return exact.template operator()<T, false, true>();
     return exact.template operator()<T, false, false>();
   };
-  if (kind.dtype == DType::f32) type.template operator()<float>();
-  if (kind.dtype == DType::f16) type.template operator()<__half>();
-  if (kind.dtype == DType::bf16) type.template operator()<__nv_bfloat16>();
+  with_type(kind.dtype, type);
   return status;
 }
 

@@ -245,7 +245,7 @@ cudaError_t with_kind(const NearKind& kind, const Run& run) {
       status = run.template operator()<T, NearShape<false, false, kSums, kTerms, kUnit>>();
     }
   };
-  const auto with_type = [&]<class T>() {
+  const auto type = [&]<class T>() {
     if (kind.sums == NearSums::columns_first)
       return with_sums.template operator()<T, NearSums::columns_first, 2, false>();
     if (kind.terms == 1) return with_sums.template operator()<T, NearSums::rows_first, 1, false>();
@@ -257,9 +257,7 @@ cudaError_t with_kind(const NearKind& kind, const Run& run) {
     if (size_of(kind.dtype) == 4) with_sums.template operator()<Bits<4>, NearSums::none, 1, false>();
     return status;
   }
-  if (kind.dtype == DType::f32) with_type.template operator()<float>();
-  if (kind.dtype == DType::f16) with_type.template operator()<__half>();
-  if (kind.dtype == DType::bf16) with_type.template operator()<__nv_bfloat16>();
+  with_type(kind.dtype, type);
   return status;
 }
 

@@ -32,9 +32,7 @@ auto with_shape(const SeparableKind& kind, const Run& run) {
     }
     return exact.template operator()<T, Exact::none>(kShapes);
   };
-  if (kind.dtype == DType::f32) type.template operator()<float>();
-  if (kind.dtype == DType::f16) type.template operator()<__half>();
-  if (kind.dtype == DType::bf16) type.template operator()<__nv_bfloat16>();
+  with_type(kind.dtype, type);
   return result;
 }
 
