@@ -126,8 +126,10 @@ class TileSearch {
   }
 
  private:
-  // Of a vector of windows: channels of one window; windows side by side all of whose columns exist, or not.
+  // Of a vector of windows: channels of one window; windows side by side, whose columns exist but for the first few, or
+  // not.
   enum class Place { pixel, inside, edge };
+  static constexpr int kBefore = (kWindow - 1) / 2;  // those few: what lies before the window's middle
 
   // The rows of one plane of x that a tile reads, and the number that the first tap of each has in the tile's first row
   // of windows.
@@ -143,10 +145,8 @@ class TileSearch {
   [[nodiscard]] const PoolAxis& axis_h() const { return t_.g.axes[1]; }
   [[nodiscard]] const PoolAxis& axis_w() const { return t_.g.axes[2]; }
 
-  // Row h of x. Where it must not be read beyond its ends, a copy, in slot `slot`.
-  HWY_INLINE const T* row_of_x(std::int64_t kd, std::int64_t h, std::int64_t slot) const {
-    const Dims& s = x_.view.strides;
-    const std::int64_t at = n_ * s[0] + c_ * s[1] + t_.g.axes[0].position(od_, kd) * s[2] + h * s[3];
+  // The row of x that begins at an offset. Where it must not be read beyond its ends, a copy, in slot `slot`.
+  HWY_INLINE const T* row_of_x(std::int64_t at, std::int64_t slot) const {
     if (t_.unit > 1 || (at >= layout_.left && at + layout_.right <= x_.end)) return data_ + at;
     T* copy = rows_ + slot * (layout_.left + layout_.right) + layout_.left;
     std::memcpy(copy, data_ + at, static_cast<std::size_t>(axis_w().input) * sizeof(T));
@@ -171,7 +171,9 @@ class TileSearch {
   }
 
   // -infinity where tap k of the windows from column `at` of x on is beyond the ends of a row.
+  template <Place kPlace>
   HWY_INLINE V without_padding(V v, std::int64_t at, std::int64_t k) const {
+    if (kPlace == Place::pixel || (kPlace == Place::inside && k >= kBefore)) return v;
     const D d;
     const DI di;
     // Counted from the first lane's column, so that 16 bits are enough.
@@ -180,16 +182,15 @@ class TileSearch {
       return hn::Set(di, static_cast<Tap>(std::clamp<std::int64_t>(lane, -1, kStride * lanes(d))));
     };
     const VI column = hn::Mul(hn::Iota(di, 0), hn::Set(di, kStride));
-    const auto exists = hn::And(hn::Gt(column, border(-1)), hn::Lt(column, border(axis_w().input)));
+    auto exists = hn::Gt(column, border(-1));
+    if constexpr (kPlace == Place::edge) exists = hn::And(exists, hn::Lt(column, border(axis_w().input)));
     return hn::IfThenElse(hn::RebindMask(d, exists), v, hn::Set(d, kLowest));
   }
 
   // Tap k along W of windows from column `at` of x on.
   template <Place kPlace>
   HWY_INLINE V column(const T* x, std::int64_t at, std::int64_t k) const {
-    const V v = load_lanes(D(), x);
-    if constexpr (kPlace == Place::edge) return without_padding(v, at, k);
-    return v;
+    return without_padding<kPlace>(load_lanes(D(), x), at, k);
   }
 
   // ---- One more candidate
@@ -222,7 +223,8 @@ class TileSearch {
   template <bool kNan>
   static HWY_INLINE void take(V key, V value_there, VI tap_there, V& best, V& value, VI& tap) {
     const M over = takes_over<kNan>(key, best);
-    best = hn::IfThenElse(over, key, best);
+    // Of keys, the greater one does not wait for the comparison.
+    best = kIsKeyed ? hn::Max(key, best) : hn::IfThenElse(over, key, best);
     if constexpr (kKeepsValues) value = hn::IfThenElse(over, value_there, value);
     tap = hn::IfThenElse(hn::RebindMask(DI(), over), tap_there, tap);
   }
@@ -248,13 +250,16 @@ class TileSearch {
     const bool inside = start >= 0 && start + (kTileRows - 1) * h.dilation < h.input;  // most are: no division for them
     const std::int64_t low = inside || start >= 0 ? 0 : ceil_div(-start, h.dilation);
     const std::int64_t high = inside ? kTileRows - 1 : (h.input - 1 - start) / h.dilation;
+    const Dims& s = x_.view.strides;
+    const std::int64_t volume = n_ * s[0] + c_ * s[1], step = h.dilation * s[3];
     int count = 0;
     for (std::int64_t kd = d.first_tap(od_); kd < d.end_tap(od_); ++kd, ++count) {
       Source& source = sources_[count];
+      const std::int64_t first = volume + d.position(od_, kd) * s[2] + start * s[3];
       for (int r = 0; r < kTileRows; ++r) {
         const std::int64_t row = std::clamp<std::int64_t>(r, low, high);
         source.tap[r] = static_cast<Tap>((kd * kWindow + row) * kWindow);
-        source.x[r] = row_of_x(kd, start + row * h.dilation, count * kTileRows + r);
+        source.x[r] = row_of_x(first + row * step, count * kTileRows + r);
       }
     }
     const bool planar = t_.unit == 1;
@@ -282,20 +287,25 @@ class TileSearch {
       return !hn::AllFalse(d, nan);
     }
     const auto at_edge = [&](std::int64_t i) HWY_ATTR { edge_vector<kNan>(source, count, columns, rows, i, nan); };
-    at_edge(0);
-    std::int64_t i = lanes(d);
-    // The rare search with NaN has no loop of its own for what lies inside.
-    if constexpr (!kNan) {
-      for (; i < last && w.position(i, 0) < 0; i += lanes(d)) at_edge(i);
-      // Inside, every column of a window is the first column of a later one, which looks for NaN.
-      const std::int64_t later = kStride == 1 ? (kWindow - 1) * w.dilation : 1;
-      const auto is_inside = [&](std::int64_t o) { return o + later < n && w.position(o, kWindow - 1) < w.input; };
-      for (; i < last && is_inside(i + lanes(d) - 1); i += lanes(d)) {
-        tile_vector<false, Place::inside>(source, count, columns, hn::Zero(DI()), w.position(i, 0), rows, i, nan);
+    // Inside, every column of a window is the first column of a later one, which looks for NaN; keys need no look.
+    const std::int64_t later = kIsKeyed ? 0 : kStride == 1 ? (kWindow - 1) * w.dilation : 1;
+    const auto is_inside = [&](std::int64_t o) {
+      return w.position(o, kBefore) >= 0 && o + lanes(d) - 1 + later < n &&
+             w.position(o + lanes(d) - 1, kWindow - 1) < w.input;
+    };
+    // The last vector overlaps the one before it, so that nothing of another row is overwritten. The rare search with
+    // NaN has no code of its own for what lies inside.
+    for (std::int64_t i = 0; i - lanes(d) < last; i += lanes(d)) {
+      const std::int64_t o = std::min(i, last);
+      if constexpr (!kNan) {
+        if (is_inside(o)) {
+          tile_vector<false, Place::inside>(source, count, columns, hn::LoadU(DI(), first_ + o), w.position(o, 0), rows,
+                                            o, nan);
+          continue;
+        }
       }
+      at_edge(o);
     }
-    // The last vector overlaps the one before it, so that nothing of another row is overwritten.
-    for (; i - lanes(d) < last; i += lanes(d)) at_edge(std::min(i, last));
     return !hn::AllFalse(d, nan);
   }
 
@@ -352,6 +362,7 @@ class TileSearch {
 
   // The rows of x that the next tiles read first, as far as this one's newest are apart from them.
   HWY_INLINE void prefetch_rows(const Source& source, std::int64_t at) const {
+#pragma GCC unroll 8
     for (int r = kTileRows - kTogether * kStride; r < kTileRows; ++r) {
       const T* row = source.x[r] + at + ahead_;
       for (std::int64_t i = 0; i < kStride * lanes(D()); i += 64 / sizeof(T)) __builtin_prefetch(row + i, 0, 2);
@@ -434,20 +445,16 @@ class TileSearch {
     const D d;
     V second;
     load_pairs(d, x, value, second);
-    if constexpr (kPlace == Place::edge) {
-      value = without_padding(value, at, 0);
-      second = without_padding(second, at, 1);
-    }
+    value = without_padding<kPlace>(value, at, 0);
+    second = without_padding<kPlace>(second, at, 1);
     if constexpr (!kNan && !kIsKeyed) nan = hn::Or(nan, either_is_nan(d, value, second));
     best = key_of<kNan>(value);
     take<kNan>(key_of<kNan>(second), second, hn::Set(DI(), 1), best, value, tap);
     if constexpr (kWindow == 3) {
       V third, unused;
       load_pairs(d, x + 2, third, unused);
-      if constexpr (kPlace == Place::edge) {
-        third = without_padding(third, at, 2);
-        if constexpr (!kNan && !kIsKeyed) nan = hn::Or(nan, hn::IsNaN(third));
-      }
+      third = without_padding<kPlace>(third, at, 2);
+      if constexpr (kPlace == Place::edge && !kNan && !kIsKeyed) nan = hn::Or(nan, hn::IsNaN(third));
       take<kNan>(key_of<kNan>(third), third, hn::Set(DI(), 2), best, value, tap);
     }
   }
