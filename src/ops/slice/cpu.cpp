@@ -97,6 +97,23 @@ struct Widened {
 #endif
 };
 
+// Whether vectors are whole lines, and the end of one and the beginning of another make a new one.
+template <class T>
+inline constexpr bool kJoins = HWY_TARGET == HWY_AVX3 && sizeof(T) >= 2;
+
+// The last k lanes of a, then the first ones of b.
+template <class D, class V = hn::Vec<D>>
+HWY_INLINE V joined([[maybe_unused]] D d, V a, [[maybe_unused]] V b, [[maybe_unused]] std::int64_t k) {
+#if HWY_TARGET == HWY_AVX3
+  using T = hn::TFromD<D>;
+  const auto order = hn::Iota(d, static_cast<T>(lanes(d) - k)).raw;
+  if constexpr (sizeof(T) == 2) return V{_mm512_permutex2var_epi16(a.raw, order, b.raw)};
+  if constexpr (sizeof(T) == 4) return V{_mm512_permutex2var_epi32(a.raw, order, b.raw)};
+  if constexpr (sizeof(T) == 8) return V{_mm512_permutex2var_epi64(a.raw, order, b.raw)};
+#endif
+  return a;
+}
+
 // ---- Writing in order ------------------------------------------------------------------------------------
 
 // Takes the elements of a contiguous piece of the output in order. Past the cache it streams whole lines: long runs
@@ -105,6 +122,7 @@ struct Widened {
 template <class T>
 class Writer {
  public:
+  static constexpr std::int64_t kLine = 64 / sizeof(T);
   static constexpr std::int64_t kRoom = 4096 / sizeof(T);
 
   void begin(T* out, bool streams) {
@@ -140,6 +158,30 @@ class Writer {
   HWY_INLINE void add_zeros(std::int64_t n) {
     if (n > 0) add(Zeros<T>{}, n);
   }
+  // Runs of n elements, a line at least, that follow each other, each in_stride further on: where two meet in a line,
+  // they do so in a register. Calls before(r) before run r.
+  template <class Source, class F>
+  HWY_INLINE void add_joined(const T* from, std::int64_t in_stride, std::int64_t n, std::int64_t count, F&& before) {
+    const Line d;
+    before(0);
+    put(place(), Source{from}, 0, n);
+    held_ += n;
+    flush();
+    T* out = out_;
+    std::int64_t rest = held_;  // of the run before
+    for (std::int64_t r = 1; r < count; ++r, from += in_stride) {
+      before(r);
+      const Source last{from}, here{from + in_stride};
+      hn::Stream(joined(d, last.vector(d, n - kLine), here.vector(d, 0), rest), d, out);
+      out += kLine;
+      std::int64_t i = kLine - rest;
+      for (; i + kLine <= n; i += kLine, out += kLine) stream_line(here, i, out);
+      rest = n - i;
+    }
+    out_ = out;
+    held_ = rest;
+    copy_line(Source{from}, n - kLine, stage() + held_ - kLine);
+  }
   // n elements, in_stride apart, each with step - 1 zeros behind it.
   void add_spread(const T* from, std::int64_t in_stride, std::int64_t step, std::int64_t n) {
     while (n > 0) {
@@ -165,7 +207,6 @@ class Writer {
   }
 
  private:
-  static constexpr std::int64_t kLine = 64 / sizeof(T);
   static constexpr std::int64_t kDirect = 4 * kLine;  // runs of so many do not pass through the stage
   static constexpr std::int64_t kFull = kRoom / 2;    // when the stage is flushed
 
@@ -235,6 +276,10 @@ class Mover {
     if (m_.rank == 1) return;
     const MoveAxis& rows = m_.axes[m_.rank - 2];
     runs_are_short_ = kVectors && bytes(rows.step * rows.inner) <= kShort && bytes(kStep * run_.count) < kShort;
+    if constexpr (kMayMeet) {
+      runs_meet_ = streams_ && runs_are_short_ && rows.step == 1 && run_.is_full() &&
+                   run_.count >= Writer<T>::kLine + Source::kSpare;
+    }
     // Runs that follow each other upwards in the input are what the processor expects; others it must be told of.
     span_ = bytes((run_.count - 1) * std::abs(run_.in_stride) + 1);
     const std::int64_t apart = bytes(rows.in_stride);
@@ -266,6 +311,7 @@ class Mover {
   static constexpr std::int64_t kPrefetched = 4096;  // bytes
   static constexpr bool kVectors = !std::is_same_v<Source, Spread<T>>;
   static constexpr std::int64_t kStep = std::is_same_v<Source, Widened<T>> ? 2 : 1;
+  static constexpr bool kMayMeet = kJoins<T> && kVectors && kStep == 1;
 
   // A range of a run: zeros, groups of an element and the zeros behind it, an element whose zeros are cut, zeros.
   struct Piece {
@@ -339,10 +385,17 @@ class Mover {
       if (level < m_.rank - 2) {
         move_packed(level + 1, here, k + 1 < axis.count ? here + axis.in_stride : next, from - begin, to - begin);
       } else if (runs_are_short_ && from == begin && begin + apart <= hi) {
-        count = std::min({axis.count - k, (hi - begin) / apart, writer_.room() / apart});
-        for (std::int64_t i = 0; i < count; ++i) prefetch(axis, k + i, in, next);
-        if constexpr (kVectors) put_short_runs(writer_.place(), here, axis.in_stride, count, apart - axis.inner);
-        writer_.placed(count * apart);
+        count = std::min(axis.count - k, (hi - begin) / apart);
+        const auto ask_for = [&](std::int64_t i) { prefetch(axis, k + i, in, next); };
+        if constexpr (kMayMeet) {
+          if (runs_meet_) writer_.template add_joined<Source>(here, axis.in_stride, run_.count, count, ask_for);
+        }
+        if (!runs_meet_) {
+          count = std::min(count, writer_.room() / apart);
+          for (std::int64_t i = 0; i < count; ++i) ask_for(i);
+          if constexpr (kVectors) put_short_runs(writer_.place(), here, axis.in_stride, count, apart - axis.inner);
+          writer_.placed(count * apart);
+        }
         at = begin + count * apart;
       } else {
         prefetch(axis, k, in, next);
@@ -394,6 +447,7 @@ class Mover {
   const Piece whole_run_;
   bool streams_ = false;
   bool runs_are_short_ = false;
+  bool runs_meet_ = false;  // short ones without gaps, in lines that are streamed
   std::int64_t span_ = 0;   // the bytes of input that a run spans, as far as they are prefetched
   std::int64_t ahead_ = 0;  // how many runs ahead; 0: none is prefetched
   Writer<T> writer_;
