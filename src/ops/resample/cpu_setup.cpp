@@ -313,11 +313,13 @@ void Rows<A>::choose_along(Direction direction) {
   std::int64_t longest = along == Along::nothing ? std::min(out_columns, kRowElements) : 1;
   for (const Tile& t : tiles) longest = std::max(longest, (t.high - t.low) * pixel);
   if (along == Along::transpose && longest * lanes > kBlockElements) along = Along::pixels;
+  constexpr std::int64_t kFew = 4;  // sums of more share their rows, and ask for them by themselves
+  const bool few = levels != 1 || longest_sum(level[0]) <= kFew;
+  // The last sum of a block shares nothing.
   at_once = along == Along::transpose ? lanes
-            : along == Along::pixels  ? std::clamp<std::int64_t>(4 * kRowElements / longest, 1, 4)
+            : along == Along::pixels  ? std::clamp<std::int64_t>(16 * kRowElements / longest, 1, few ? 4 : 16)
                                       : std::clamp<std::int64_t>(kRowElements / longest, 1, 16);
-  constexpr std::int64_t kFew = 4;  // sums of more ask for their rows by themselves
-  if (past_cache && levels == 1 && in_follows && longest_sum(level[0]) <= kFew) {
+  if (past_cache && levels == 1 && in_follows && few) {
     // What comes from memory must not wait for long work in between.
     touches = true;
     const std::int64_t fresh = std::max<std::int64_t>(1, longest * element * level[0].in / level[0].out);

@@ -268,7 +268,7 @@ HWY_NOINLINE void add_many(const Terms<A, T>& terms, std::int64_t n, bool may_re
   }
 }
 
-// kRows rows from the k-th on for add_to_both. Those that come after several are asked for.
+// kRows rows from the k-th on for add_to_both. Those that come after several are asked for, two pages ahead at least.
 template <int kRows, class A, class T>
 HWY_INLINE void add_some_to_both(const Terms<A, T>& terms, std::int64_t k, const A* next_weight, std::int64_t n, A* to,
                                  A* next) {
@@ -282,9 +282,11 @@ HWY_INLINE void add_some_to_both(const Terms<A, T>& terms, std::int64_t k, const
   const auto w1 = hn::Set(d, w[kRows > 1 ? 1 : 0]), x1 = hn::Set(d, x[kRows > 1 ? 1 : 0]);
   const auto w2 = hn::Set(d, w[kRows > 2 ? 2 : 0]), x2 = hn::Set(d, x[kRows > 2 ? 2 : 0]);
   const auto w3 = hn::Set(d, w[kRows > 3 ? 3 : 0]), x3 = hn::Set(d, x[kRows > 3 ? 3 : 0]);
-  const std::int64_t ahead = kRows * terms.stride;
+  constexpr std::int64_t kPages = 8192 / sizeof(T), kLine = 64 / sizeof(T);
+  const std::int64_t group = kRows * terms.stride;
+  const std::int64_t ahead = std::abs(group) < kPages ? 2 * group : group;
   for (std::int64_t c = 0; c < n; c += lanes(d)) {
-    if constexpr (kRows > 1) {
+    if (kRows > 1 && c % kLine == 0) {
       fetch(p0 + ahead + c, 1);
       fetch(p1 + ahead + c, 1);
       fetch(p2 + ahead + c, 1);
