@@ -52,6 +52,8 @@ class GradTiles {
   static constexpr int kRows = kStride == 1 ? kWindow + kHeight - 1 : kWindow - 1;  // rows of windows for it
   static constexpr int kFirstShift = -((kWindow - 1) / kStride);                    // of windows along W
   static constexpr int kShifts = std::max(kWindow, 3);
+  // x for the next search, while dx is written: where windows overlap, a tile is so much work that this gains nothing.
+  static constexpr bool kAsksForX = kWindow == 2;
   static constexpr std::int64_t kAhead = 4096 / sizeof(T);  // elements of dx that are asked for before they are written
 
  public:
@@ -100,6 +102,11 @@ class GradTiles {
     std::memset(outside_ - layout.left, kNone, static_cast<std::size_t>(layout.pitch));
     std::memset(outside_, 0, static_cast<std::size_t>(axis_w().output * t_.unit));
     std::memset(winners_, kNone, layout.dy - layout.winners);
+    if (kAsksForX && t_.stored.kind == WinnersKind::none && t_.unit == 1 && t_.past_cache &&
+        t_.x.view.strides == t_.dx.view.strides) {
+      const T* next = part.bindings->input<T>(0) + t_.rows_in_block * t_.x.view.strides[3];
+      next_x_ = reinterpret_cast<const std::byte*>(next) - reinterpret_cast<const std::byte*>(dx_data_);
+    }
     reads_in_place_ = stored_.are_bytes() && !part.expects_wrong;
     if (!reads_in_place_) return;
     const PoolAxis &h = axis_h(), &w = axis_w();
@@ -342,7 +349,19 @@ class GradTiles {
     float* block[kHeight];
     std::int64_t end, unit;  // of a row, in lanes; of a column
     Way way;
+    std::ptrdiff_t next_x;  // see Rows
   };
+
+  // What the search reads next comes to the second cache while dx goes to memory.
+  static HWY_INLINE void ask_for_x(const Targets& targets, std::int64_t at, std::int64_t count) {
+    if (targets.next_x == 0) return;
+#pragma GCC unroll 4
+    for (int out = 0; out < kHeight; ++out) {
+      const auto* x = reinterpret_cast<const std::byte*>(targets.dx[out] + at) + targets.next_x;
+      for (std::int64_t i = 0; i < count * static_cast<std::int64_t>(sizeof(T)); i += 64)
+        __builtin_prefetch(x + i, 0, 2);
+    }
+  }
 
   template <Way kWay, class D, class V>
   static HWY_INLINE void put(D d, const Targets& targets, int out, std::int64_t at, V v) {
@@ -446,6 +465,7 @@ class GradTiles {
     std::int64_t dx_step, block_step, unit;
     T* trash;
     Way way;
+    std::ptrdiff_t next_x;  // bytes from an element of dx to that of x a block further on; 0: do not ask for it
   };
 
   template <Way kWay, bool kMarks, int kPhase>
@@ -456,7 +476,8 @@ class GradTiles {
         Sources sources = rows.sources;
         sources.winners += first / kStride * rows.sources.winners_row;
         sources.dy += first / kStride * rows.sources.dy_row;
-        Targets targets{.dx = {}, .block = {}, .end = rows.block_step, .unit = rows.unit, .way = rows.way};
+        Targets targets{
+            .dx = {}, .block = {}, .end = rows.block_step, .unit = rows.unit, .way = rows.way, .next_x = rows.next_x};
         for (int out = 0; out < kHeight; ++out) {
           const std::int64_t from = first + out * rows.dilation, h = rows.row + from;
           const bool is_there = h >= 0 && h < rows.end;
@@ -475,6 +496,7 @@ class GradTiles {
       make_run<kMarks, kLanes>(sources, targets, 0);
     } else if (targets.unit == 1) {
       for (std::int64_t at = 0, i = 0; at < targets.end; at += 2 * lanes(d), i += lanes(d)) {
+        if constexpr (kAsksForX) ask_for_x(targets, at, 2 * lanes(d));
         put_rows<kWay, true, kMarks, kPhase>(d, sources, targets, i, at);
       }
     } else {
@@ -521,7 +543,8 @@ class GradTiles {
               .block_step = width,
               .unit = t_.unit,
               .trash = trash_,
-              .way = way_};
+              .way = way_,
+              .next_x = next_x_};
     for (std::int64_t plane = 0; plane < group_.count; ++plane) {
       rows.sources.tap = static_cast<int>((group_.tap + plane) * kWindow * kWindow);
       rows.dx = dx_plane_ + plane * s[2];
@@ -571,6 +594,7 @@ class GradTiles {
   Way way_ = Way::block;
   PoolPlanes group_{};
   std::int64_t n_ = 0, c_ = 0, block_row_ = 0;
+  std::ptrdiff_t next_x_ = 0;
   T* dx_plane_ = nullptr;
   std::int64_t checked_ = 0;                    // rows of stored winners that are read in place, up to this one
   std::int64_t kept_first_ = 0, kept_end_ = 0;  // rows of winners that stand in scratch memory
