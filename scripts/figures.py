@@ -4,12 +4,14 @@
 and "<!-- end -->" anew, from the runs recorded under bench/results, or only tells whether they are up to date."""
 import glob
 import json
+import math
 import re
 import sys
 
 PAGE = "docs/performance.md"
 GOALS = "bench/goals.txt"
 LIMITS = "bench/results/cpu-limits.txt"
+WORKLOADS = "bench/workloads.txt"
 TYPES = ("f32", "f16", "bf16")
 
 
@@ -27,6 +29,7 @@ class Goals:
         lines = [line.split() for line in open(GOALS) if line.strip() and not line.startswith("#")]
         self.of = {name: (float(f32), float(half)) for dev, name, f32, half in lines if dev == device}
         self.limits = recorded_limits() if device == "cpu" else {}
+        self.elements = elements_of_x()
         self.shown = 0
         self.marked = dict.fromkeys(self.MARKS, 0)
 
@@ -41,10 +44,19 @@ class Goals:
         goal = goals[dtype != "f32"]
         if result["fraction"] >= goal:
             return text
-        at_most, in_turn = self.limits.get((problem, dtype, result["threads"]), (1, 1))
+        at_most, in_turn = self.allowed(result)
         mark = "\u2021" if goal > at_most else "\u2020" if goal > in_turn else "*"
         self.marked[mark] += 1
         return text + mark
+
+    def allowed(self, result):
+        """The fractions that arithmetic and lines of memory allow at most, and in turn: beside the floor of this very run."""
+        limit = self.limits.get((result["problem"], result["dtype"], result["threads"]))
+        if limit is None:
+            return 1, 1
+        arithmetic, lines = limit
+        floor = result["fraction"] * result["median_ns"] / self.elements[result["problem"]]
+        return floor / max(arithmetic, lines * floor), floor / (arithmetic + lines * floor)
 
     def summary(self):
         reached = self.shown - sum(self.marked.values())
@@ -54,15 +66,22 @@ class Goals:
 
 
 def recorded_limits():
-    """By workload, type and threads, the fractions that arithmetic and lines allow at most, and in turn."""
+    """By workload, type and threads: what the arithmetic of an element takes, and the lines of memory, in floors."""
     limits = {}
     for line in open(LIMITS):
         if command := re.match(r"# .*--threads (\d+)", line):
             threads = int(command[1])
         fields = line.split()
         if len(fields) == 8 and fields[1] in TYPES:
-            limits[fields[0], fields[1], threads] = float(fields[6]), float(fields[7])
+            arithmetic, lines, floor = (float(field) for field in fields[3:6])
+            limits[fields[0], fields[1], threads] = arithmetic, lines / floor
     return limits
+
+
+def elements_of_x():
+    """By workload."""
+    found = re.findall(r"^(\w+): .*--x-shape ([\d,]+)", open(WORKLOADS).read(), flags=re.M)
+    return {name: math.prod(int(size) for size in shape.split(",")) for name, shape in found}
 
 
 def recorded_run():
