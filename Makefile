@@ -35,10 +35,11 @@ test: build ## all tests, the Python package's too, and the named problems under
 	@scripts/ctest.sh asan $(JOBS) -L '^(operators_test|errors_test)$$'
 
 .PHONY: test-full
-test-full: test ## the long ones too: all 2^32 conversions, a million random problems, TSan, PyTorch and JAX; recorded
+test-full: test ## the long ones too: all 2^32 conversions, a million random problems, TSan, PyTorch, JAX, the sdist; recorded
 	@scripts/build.sh asan OFF $(JOBS) core_test directml_test cpp_api_test
 	@scripts/ctest.sh asan $(JOBS) -L '^(core_test|directml_test|cpp_api_test)$$'
 	@scripts/test_full.sh $(JOBS)
+	@scripts/test_packages.sh
 
 .PHONY: test-arm
 test-arm: deps ## the same bits on 64-bit Arm: cross-built, run in an emulator, NEON and SVE; recorded

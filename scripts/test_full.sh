@@ -22,8 +22,7 @@ export files
 export -f sweep
 trap 'rm -rf "$files"' EXIT
 {
-  echo "make test-full, $(date -u +%Y-%m-%d), commit $(git rev-parse --short HEAD)$(git diff --quiet HEAD || echo ' and changes')"
-  echo "machine: $(uname -m), $(sed -n 's/^model name.*: //p' /proc/cpuinfo | head -n 1), $(nproc) cores, $(g++ --version | head -n 1)"
+  scripts/record_head.sh "make test-full, scripts/test_full.sh"
   echo
   echo "== all 2^16 f16 and bf16 values up, all 2^32 f32 values down"
   BACKPASS_TEST_FULL=1 build/release/tests/core_test --gtest_filter='Half.*' | grep -E '^\[ +(OK|FAILED|PASSED)'
@@ -52,13 +51,5 @@ trap 'rm -rf "$files"' EXIT
   under_tsan abi_test
   under_tsan cpu_test
   under_tsan operators_test taskset -c 0
-  echo
-  # Of what is installed on the way, the record has errors alone.
-  tests='^(SKIPPED|FAILED|ERROR)|\.whl|\.tar\.gz,| (passed|failed)'
-  echo "== the Python package, on arrays of PyTorch and JAX too"
-  scripts/test_python.sh torch==2.13.0 jax==0.10.2 2>&1 | grep -E "$tests"
-  echo
-  echo "== its sdist, unpacked in an empty folder, installed with pip and tested"
-  scripts/test_sdist.sh 2>&1 | grep -E "$tests"
 } 2>&1 | tee "$record.new"
 mv "$record.new" "$record"  # whole, or the last one stays
