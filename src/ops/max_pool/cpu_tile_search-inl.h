@@ -402,19 +402,19 @@ class TileSearch {
                             VI& tap1, VI& tap2, VI& tap3) const {
     if constexpr (kRow < kTileRows) {
       const T* x = source.x[kRow] + at;
-      V best = hn::Zero(D()), value = best;
+      V row_key = hn::Zero(D()), row_value = row_key;
       VI along = first;
       if constexpr (kStride == 2 && kPlace != Place::pixel) {
-        along_pairs<kNan, kPlace>(x, at, nan, best, value, along);
+        along_pairs<kNan, kPlace>(x, at, nan, row_key, row_value, along);
       } else {
-        along_columns<kNan, kPlace, 0>(x, columns, at, best, nan, best, value, along);
+        along_columns<kNan, kPlace, 0>(x, columns, at, row_key, nan, row_key, row_value, along);
       }
       const VI found = hn::Add(along, hn::Set(DI(), source.tap[kRow]));
-      offer<kNan, kMore, kRow>(best, value, found, best0, value0, tap0);
-      offer<kNan, kMore, kRow - kStride>(best, value, found, best1, value1, tap1);
+      offer<kNan, kMore, kRow>(row_key, row_value, found, best0, value0, tap0);
+      offer<kNan, kMore, kRow - kStride>(row_key, row_value, found, best1, value1, tap1);
       if constexpr (kTogether == 4) {
-        offer<kNan, kMore, kRow - 2 * kStride>(best, value, found, best2, value2, tap2);
-        offer<kNan, kMore, kRow - 3 * kStride>(best, value, found, best3, value3, tap3);
+        offer<kNan, kMore, kRow - 2 * kStride>(row_key, row_value, found, best2, value2, tap2);
+        offer<kNan, kMore, kRow - 3 * kStride>(row_key, row_value, found, best3, value3, tap3);
       }
       tile_rows<kNan, kPlace, kMore, kRow + 1>(source, columns, first, at, nan, best0, best1, best2, best3, value0,
                                                value1, value2, value3, tap0, tap1, tap2, tap3);
