@@ -384,7 +384,7 @@ void add_bench(CLI::App& app, Command& chosen) {
       "the time of one call at 1 KiB and 32 KiB (on CUDA 1 KiB, 64 KiB and 1 MiB, in a graph, too), beside the peers'");
   add_table("--planes", Table::planes, "one large plane, with one thread and with all");
   add_table("--strides", Table::strides, "tensors in other strides, beside packed copies of them");
-  add_table("--limits", Table::limits, "what arithmetic alone costs one thread, beside the floor");
+  add_table("--limits", Table::limits, "what arithmetic alone costs, beside the floor");
   command
       ->add_option_function<std::string>(
           "--largest", [a](const std::string& text) { a->largest = parse_count("--largest", text); },
