@@ -250,6 +250,41 @@ HWY_INLINE V interleave_upper(D d, V a, V b) {
 #endif
 }
 
+// Vectors of f32 side by side, one lane to the right: the last lane of `before`, then v without its last one.
+template <class D, class V>
+HWY_INLINE V last_before([[maybe_unused]] D d, V before, V v) {
+#if HWY_TARGET == HWY_AVX3
+  return V{_mm512_castsi512_ps(_mm512_alignr_epi32(_mm512_castps_si512(v.raw), _mm512_castps_si512(before.raw), 15))};
+#elif HWY_TARGET == HWY_AVX2
+  const __m256 between = _mm256_permute2f128_ps(before.raw, v.raw, 0x21);  // what lies around the middle
+  return V{_mm256_castsi256_ps(_mm256_alignr_epi8(_mm256_castps_si256(v.raw), _mm256_castps_si256(between), 12))};
+#elif BP_IS_FIXED && HWY_MAX_BYTES == 16
+  return hn::CombineShiftRightBytes<12>(d, v, before);
+#else
+  HWY_ALIGN hn::TFromD<D> both[2 * hn::MaxLanes(D())];
+  hn::Store(before, d, both);
+  hn::Store(v, d, both + lanes(d));
+  return hn::LoadU(d, both + lanes(d) - 1);
+#endif
+}
+// One lane to the left: v without its first lane, then the first one of `after`.
+template <class D, class V>
+HWY_INLINE V first_after([[maybe_unused]] D d, V v, V after) {
+#if HWY_TARGET == HWY_AVX3
+  return V{_mm512_castsi512_ps(_mm512_alignr_epi32(_mm512_castps_si512(after.raw), _mm512_castps_si512(v.raw), 1))};
+#elif HWY_TARGET == HWY_AVX2
+  const __m256 between = _mm256_permute2f128_ps(v.raw, after.raw, 0x21);
+  return V{_mm256_castsi256_ps(_mm256_alignr_epi8(_mm256_castps_si256(between), _mm256_castps_si256(v.raw), 4))};
+#elif BP_IS_FIXED && HWY_MAX_BYTES == 16
+  return hn::CombineShiftRightBytes<4>(d, after, v);
+#else
+  HWY_ALIGN hn::TFromD<D> both[2 * hn::MaxLanes(D())];
+  hn::Store(v, d, both);
+  hn::Store(after, d, both + lanes(d));
+  return hn::LoadU(d, both + 1);
+#endif
+}
+
 // a[0] b[0] a[1] b[1] ... as bf16: as many bits as one of the two.
 template <class D, class V>
 HWY_INLINE auto interleaved_bf16(D d, V a, V b) {

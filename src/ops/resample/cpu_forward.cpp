@@ -10,6 +10,7 @@
 #include "backends/cpu/scratch.h"
 #include "backends/cpu/simd-inl.h"
 #include "ops/resample/cpu_along-inl.h"
+#include "ops/resample/cpu_between-inl.h"
 #include "ops/resample/cpu_rows.h"
 #include "ops/resample/cpu_sums-inl.h"
 #include "ops/resample/resample.h"
@@ -296,11 +297,15 @@ class MovePart : ForwardPart<T, L, A> {
   const L* made_ = nullptr;
 };
 
-void ForwardF32(const Rows<float>& rows, const RowsJob& job) {
-  visit(TypeList<float, f16, bf16, std::int8_t, std::uint8_t>{}, job.dtype,
-        [&]<class T>() { SumPart<T>(rows, job).run(); });
+template <class T>
+void run_sums(const Rows<Acc<T>>& rows, const RowsJob& job) {
+  if (BetweenPart<T> between(rows, job); between.fits()) return between.run();
+  SumPart<T>(rows, job).run();
 }
-void ForwardF64(const Rows<double>& rows, const RowsJob& job) { SumPart<double>(rows, job).run(); }
+void ForwardF32(const Rows<float>& rows, const RowsJob& job) {
+  visit(TypeList<float, f16, bf16, std::int8_t, std::uint8_t>{}, job.dtype, [&]<class T>() { run_sums<T>(rows, job); });
+}
+void ForwardF64(const Rows<double>& rows, const RowsJob& job) { run_sums<double>(rows, job); }
 
 template <class T, class L, class A>
 void move_as(const Rows<A>& rows, const RowsJob& job) {

@@ -13,6 +13,7 @@
 #include "ops/resample/cpu_along-inl.h"
 #include "ops/resample/cpu_rows.h"
 #include "ops/resample/cpu_sums-inl.h"
+#include "ops/resample/cpu_twofold-inl.h"
 #include "ops/resample/resample.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -417,7 +418,12 @@ class GradientPart {
 };
 
 void GradientF32(const Rows<float>& rows, const RowsJob& job) {
-  visit(TypeList<float, f16, bf16>{}, job.dtype, [&]<class T>() { GradientPart<T>(rows, job).run(); });
+  visit(TypeList<float, f16, bf16>{}, job.dtype, [&]<class T>() {
+#if HWY_TARGET != HWY_SCALAR
+    if (rows.twofold) return TwofoldPart<T>(rows, job).run();
+#endif
+    GradientPart<T>(rows, job).run();
+  });
 }
 void GradientF64(const Rows<double>& rows, const RowsJob& job) { GradientPart<double>(rows, job).run(); }
 

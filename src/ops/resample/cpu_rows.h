@@ -109,6 +109,8 @@ struct Rows {
 
   // pairs and pixels: nearest, twice the size on one level and along the row. Both sums are made at once.
   bool doubles = false;
+  // pairs: linear, twice the size on one level and along the row, within the cache. The same.
+  bool twofold = false;
   // pairs
   std::int64_t shift = 0;
   std::int64_t pair_terms = 0;
@@ -137,6 +139,8 @@ struct Rows {
   };
   std::array<Kept, kMaxRank + 1> kept_from{};
   std::array<std::int64_t, kMaxRank> slots{1, 1, 1, 1, 1, 1, 1, 1};  // powers of two
+  // Forward: one level, and both along it and along the row one or two neighbours for each output.
+  bool between = false;
 
   // The tables of `axes` must outlive this. `most` is how many terms are added in one go.
   Rows(Direction direction, const Tensor& input, const Tensor& output, std::span<const AxisTable> axes,
@@ -165,10 +169,12 @@ struct Rows {
   void set_walk(const Tensor& input, const Tensor& output, std::span<const AxisTable> axes);
   void choose_along(Direction direction);
   bool try_pairs();
+  [[nodiscard]] bool is_twofold() const;
   bool try_lookups(Direction direction);
   void cut_tiles(Direction direction);
   void lay_out_gradient();
   void lay_out_forward();
+  [[nodiscard]] bool is_between() const;
 };
 
 // Why tables, or scratch memory, are too large for rows; empty when they are not.

@@ -359,7 +359,21 @@ void Rows<A>::cut_tiles(Direction direction) {
 }
 
 template <class A>
+bool Rows<A>::is_twofold() const {
+  if (levels != 1 || !in_contiguous || !out_contiguous || past_cache) return false;
+  const SumAxis<A>& rows = level[0];
+  for (std::int64_t r = 0; r < rows.out; ++r) {
+    const std::int64_t first = std::max<std::int64_t>(2 * r - 1, 0), end = std::min(2 * r + 3, 2 * rows.out);
+    if (rows.in != 2 * rows.out || rows.terms(r) != end - first || rows.first(r) != first || rows.last(r) != end - 1)
+      return false;
+  }
+  return along == Along::pairs && tile_count() == 1 && wide.in == 2 * wide.out && wide.out >= lanes && shift == -1 &&
+         pair_terms == 4;
+}
+
+template <class A>
 void Rows<A>::lay_out_gradient() {
+  twofold = is_twofold();
   std::int64_t longest = along == Along::nothing ? std::min(out_columns, kRowElements) : 0;
   std::int64_t longest_out = longest;
   for (const Tile& t : tiles) {
@@ -397,7 +411,22 @@ void Rows<A>::lay_out_gradient() {
 }
 
 template <class A>
+bool Rows<A>::is_between() const {
+  const auto of_neighbours = [](const SumAxis<A>& axis) {
+    for (std::int64_t r = 0; r < axis.out; ++r) {
+      if (const std::int64_t terms = axis.terms(r); terms < 1 || terms > 2 || axis.last(r) - axis.first(r) != terms - 1)
+        return false;
+    }
+    return true;
+  };
+  if (levels != 1 || !in_contiguous || !out_contiguous || !of_neighbours(level[0])) return false;
+  if (along == Along::pixels) return pixel >= lanes && of_neighbours(wide);
+  return along == Along::lookups && lookup_terms <= 2 && pixel == 1 && std::min(in_columns, out_columns) >= lanes;
+}
+
+template <class A>
 void Rows<A>::lay_out_forward() {
+  between = is_between();
   std::int64_t longest = along == Along::nothing ? std::min(out_columns, kRowElements) : 1;
   std::int64_t longest_out = longest;
   for (const Tile& t : tiles) {
