@@ -267,11 +267,15 @@ HWY_INLINE V last_before([[maybe_unused]] D d, V before, V v) {
   return hn::LoadU(d, both + lanes(d) - 1);
 #endif
 }
-// One lane to the left: v without its first lane, then the first one of `after`.
+// One lane to the left: v without its first lane, then the first one of `after`. With AVX-512, of 16 bits, too.
 template <class D, class V>
 HWY_INLINE V first_after([[maybe_unused]] D d, V v, V after) {
 #if HWY_TARGET == HWY_AVX3
-  return V{_mm512_castsi512_ps(_mm512_alignr_epi32(_mm512_castps_si512(after.raw), _mm512_castps_si512(v.raw), 1))};
+  if constexpr (sizeof(hn::TFromD<D>) == 2) {
+    return V{_mm512_permutex2var_epi16(v.raw, hn::Iota(d, 1).raw, after.raw)};
+  } else {
+    return V{_mm512_castsi512_ps(_mm512_alignr_epi32(_mm512_castps_si512(after.raw), _mm512_castps_si512(v.raw), 1))};
+  }
 #elif HWY_TARGET == HWY_AVX2
   const __m256 between = _mm256_permute2f128_ps(v.raw, after.raw, 0x21);
   return V{_mm256_castsi256_ps(_mm256_alignr_epi8(_mm256_castps_si256(between), _mm256_castps_si256(v.raw), 4))};

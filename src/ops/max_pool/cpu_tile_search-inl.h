@@ -47,14 +47,15 @@ class TileSearch {
   static constexpr bool kIsKeyed = !std::is_same_v<T, float>;
   static constexpr bool kKeepsValues = kIsKeyed && kValues;  // which are not what is compared
   using Lane = std::conditional_t<kIsKeyed, std::int16_t, float>;
-  using D = hn::CappedTag<Lane, 16>;
+  using D = hn::CappedTag<Lane, kIsKeyed ? 32 : 16>;
   using V = hn::Vec<D>;
   using DI = hn::RebindToSigned<D>;
   using VI = hn::Vec<DI>;
   using Tap = hn::TFromD<DI>;
   using M = hn::Mask<D>;
   static constexpr Lane kLowest = std::bit_cast<Lane>(lowest<T>());      // -infinity
-  static constexpr std::int64_t kAhead = 4096;                           // bytes that x is asked for ahead
+  static constexpr std::int64_t kAhead = 4096 * kStride;                 // bytes that x is asked for ahead...
+  static constexpr std::int64_t kPixelsAhead = 2048;                     // ...of each row, where channels are innermost
   static constexpr int kTogether = tile_height(kStride);                 // rows of windows that are one tile
   static constexpr int kTileRows = kWindow + (kTogether - 1) * kStride;  // rows of x that it reads
 
@@ -107,7 +108,9 @@ class TileSearch {
     od_ = od;
     const std::int64_t step = x_.view.strides[3];
     const std::int64_t row = std::max<std::int64_t>(std::abs(step), 1) * static_cast<std::int64_t>(sizeof(T));
-    ahead_ = std::max<std::int64_t>(ceil_div(kAhead, row), std::int64_t{kTogether} * kStride) * step;
+    // The planes of a window are asked for together.
+    const std::int64_t rows = ceil_div(kAhead, row * t_.g.axes[0].window);
+    ahead_ = std::max<std::int64_t>(rows, std::int64_t{kTogether} * kStride) * step;
   }
 
   // Seeks the winners of `count` rows of windows from row o on, at most as many as are sought at once, and puts those
@@ -126,9 +129,11 @@ class TileSearch {
   }
 
  private:
-  // Of a vector of windows: channels of one window; windows side by side, whose columns exist but for the first few, or
-  // not.
-  enum class Place { pixel, inside, edge };
+  // Of a vector of windows: channels of one window, or its 16, which are less than a vector; windows side by side,
+  // whose columns exist but for the first few, or not.
+  enum class Place { pixel, narrow_pixel, inside, edge };
+  static constexpr bool is_pixel(Place place) { return place == Place::pixel || place == Place::narrow_pixel; }
+  static constexpr std::size_t kNarrowPixel = 16;
   static constexpr int kBefore = (kWindow - 1) / 2;  // those few: what lies before the window's middle
 
   // The rows of one plane of x that a tile reads, and the number that the first tap of each has in the tile's first row
@@ -170,10 +175,23 @@ class TileSearch {
 #endif
   }
 
+  // The even elements from the second one on, of those from `from` on, whose even ones are known.
+  static HWY_INLINE V next_pairs(D d, const T* from, [[maybe_unused]] V even) {
+#if HWY_TARGET == HWY_AVX3
+    std::uint32_t next;
+    std::memcpy(&next, from + 2 * lanes(d), sizeof(next));
+    return first_after(d, even, hn::BitCast(d, hn::Set(hn::Repartition<std::uint32_t, D>(), next)));
+#else
+    V next, unused;
+    load_pairs(d, from + 2, next, unused);
+    return next;
+#endif
+  }
+
   // -infinity where tap k of the windows from column `at` of x on is beyond the ends of a row.
   template <Place kPlace>
   HWY_INLINE V without_padding(V v, std::int64_t at, std::int64_t k) const {
-    if (kPlace == Place::pixel || (kPlace == Place::inside && k >= kBefore)) return v;
+    if (is_pixel(kPlace) || (kPlace == Place::inside && k >= kBefore)) return v;
     const D d;
     const DI di;
     // Counted from the first lane's column, so that 16 bits are enough.
@@ -190,7 +208,12 @@ class TileSearch {
   // Tap k along W of windows from column `at` of x on.
   template <Place kPlace>
   HWY_INLINE V column(const T* x, std::int64_t at, std::int64_t k) const {
-    return without_padding<kPlace>(load_lanes(D(), x), at, k);
+    if constexpr (kPlace == Place::narrow_pixel) {
+      const D d;
+      return hn::MaskedLoad(hn::FirstN(d, kNarrowPixel), d, reinterpret_cast<const Lane*>(x));
+    } else {
+      return without_padding<kPlace>(load_lanes(D(), x), at, k);
+    }
   }
 
   // ---- One more candidate
@@ -229,13 +252,22 @@ class TileSearch {
     tap = hn::IfThenElse(hn::RebindMask(DI(), over), tap_there, tap);
   }
 
+  template <Place kPlace, class DTo, class VTo>
+  static HWY_INLINE void put_lanes(DTo d, VTo v, hn::TFromD<DTo>* to) {
+    if constexpr (kPlace == Place::narrow_pixel) {
+      hn::BlendedStore(v, hn::FirstN(d, kNarrowPixel), d, to);
+    } else {
+      hn::StoreU(v, d, to);
+    }
+  }
   // A NaN wins, if by its key, and is seen here.
+  template <Place kPlace>
   static HWY_INLINE void put(V best, V value, VI tap, const Found& found, std::int64_t i, M& nan) {
     const D d;
     const DI di;
     if constexpr (kIsKeyed) nan = hn::Or(nan, hn::Gt(best, hn::Set(d, kInfinityKey)));
-    hn::StoreU(narrowed<std::uint8_t>(di, tap), hn::Rebind<std::uint8_t, DI>(), found.taps + i);
-    if constexpr (kValues) hn::StoreU(kIsKeyed ? value : best, d, reinterpret_cast<Lane*>(found.values + i));
+    put_lanes<kPlace>(hn::Rebind<std::uint8_t, DI>(), narrowed<std::uint8_t>(di, tap), found.taps + i);
+    if constexpr (kValues) put_lanes<kPlace>(d, kIsKeyed ? value : best, reinterpret_cast<Lane*>(found.values + i));
   }
 
   // ---- A tile
@@ -337,6 +369,13 @@ class TileSearch {
 
   // Where channels are innermost: the windows' columns one after the other.
   template <bool kNan>
+  bool tile_of_pixels(int count, const Found (&rows)[kTogether]) const {
+    if constexpr (hn::MaxLanes(D()) > kNarrowPixel) {
+      if (t_.unit < lanes(D())) return tile_of_pixels<kNan, Place::narrow_pixel>(count, rows);
+    }
+    return tile_of_pixels<kNan, Place::pixel>(count, rows);
+  }
+  template <bool kNan, Place kPlace>
   HWY_NOINLINE bool tile_of_pixels(int count, const Found (&rows)[kTogether]) const {
     const D d;
     const Source& source = sources_[0];
@@ -352,20 +391,31 @@ class TileSearch {
         columns.tap[k] = static_cast<Tap>(column);
       }
       const std::int64_t at = w.position(o, 0) * unit;
-      for (std::int64_t c = 0; c < unit; c += lanes(d)) {
-        tile_vector<kNan, Place::pixel>(source, count, columns, hn::Set(DI(), columns.tap[0]), at + c, rows,
-                                        o * unit + c, nan);
+      // The last vector may overlap the one before it.
+      for (std::int64_t i = 0; i < unit; i += lanes(d)) {
+        const std::int64_t c = kPlace == Place::pixel ? std::min(i, unit - lanes(d)) : i;
+        tile_vector<kNan, kPlace>(source, count, columns, hn::Set(DI(), columns.tap[0]), at + c, rows, o * unit + c,
+                                  nan);
       }
     }
     return !hn::AllFalse(d, nan);
   }
 
-  // The rows of x that the next tiles read first, as far as this one's newest are apart from them.
+  // The rows of x that the next tiles read first, as far as this one's newest are apart from them; where channels are
+  // innermost, and rows long, what this tile reads next. Processors do not follow so many rows across the borders of
+  // pages.
+  template <Place kPlace>
   HWY_INLINE void prefetch_rows(const Source& source, std::int64_t at) const {
+    constexpr std::int64_t kLine = 64 / sizeof(T);
 #pragma GCC unroll 8
     for (int r = kTileRows - kTogether * kStride; r < kTileRows; ++r) {
-      const T* row = source.x[r] + at + ahead_;
-      for (std::int64_t i = 0; i < kStride * lanes(D()); i += 64 / sizeof(T)) __builtin_prefetch(row + i, 0, 2);
+      if constexpr (is_pixel(kPlace)) {
+        const T* row = source.x[r] + at + kPixelsAhead / static_cast<std::int64_t>(sizeof(T));
+        for (int column = 0; column < kStride; ++column) __builtin_prefetch(row + column * t_.unit);
+      } else {
+        const T* row = source.x[r] + at + ahead_;
+        for (std::int64_t i = 0; i < kStride * lanes(D()); i += kLine) __builtin_prefetch(row + i);
+      }
     }
   }
 
@@ -375,23 +425,23 @@ class TileSearch {
                               const Found (&rows)[kTogether], std::int64_t to, M& nan) const {
     const D d;
     const DI di;
-    if constexpr (kPlace != Place::pixel) prefetch_rows(source, at);
+    prefetch_rows<kPlace>(source, at);
     V best0 = hn::Zero(d), best1 = best0, best2 = best0, best3 = best0;
     V value0 = best0, value1 = best0, value2 = best0, value3 = best0;
     VI tap0 = first, tap1 = first, tap2 = first, tap3 = first;
     tile_rows<kNan, kPlace, false, 0>(source, columns, first, at, nan, best0, best1, best2, best3, value0, value1,
                                       value2, value3, tap0, tap1, tap2, tap3);
     for (int kd = 1; kd < count; ++kd) {
-      if constexpr (kPlace != Place::pixel) prefetch_rows(sources_[kd], at);
+      prefetch_rows<kPlace>(sources_[kd], at);
       tile_rows<kNan, kPlace, true, 0>(sources_[kd], columns, first, at, nan, best0, best1, best2, best3, value0,
                                        value1, value2, value3, tap0, tap1, tap2, tap3);
     }
     constexpr Tap kNext = kStride * kWindow;  // taps from the first one of a row of windows to that of the next
-    put(best0, value0, tap0, rows[0], to, nan);
-    put(best1, value1, hn::Sub(tap1, hn::Set(di, kNext)), rows[1], to, nan);
+    put<kPlace>(best0, value0, tap0, rows[0], to, nan);
+    put<kPlace>(best1, value1, hn::Sub(tap1, hn::Set(di, kNext)), rows[1], to, nan);
     if constexpr (kTogether == 4) {
-      put(best2, value2, hn::Sub(tap2, hn::Set(di, 2 * kNext)), rows[2], to, nan);
-      put(best3, value3, hn::Sub(tap3, hn::Set(di, 3 * kNext)), rows[3], to, nan);
+      put<kPlace>(best2, value2, hn::Sub(tap2, hn::Set(di, 2 * kNext)), rows[2], to, nan);
+      put<kPlace>(best3, value3, hn::Sub(tap3, hn::Set(di, 3 * kNext)), rows[3], to, nan);
     }
   }
 
@@ -404,7 +454,7 @@ class TileSearch {
       const T* x = source.x[kRow] + at;
       V row_key = hn::Zero(D()), row_value = row_key;
       VI along = first;
-      if constexpr (kStride == 2 && kPlace != Place::pixel) {
+      if constexpr (kStride == 2 && !is_pixel(kPlace)) {
         along_pairs<kNan, kPlace>(x, at, nan, row_key, row_value, along);
       } else {
         along_columns<kNan, kPlace, 0>(x, columns, at, row_key, nan, row_key, row_value, along);
@@ -443,16 +493,15 @@ class TileSearch {
   template <bool kNan, Place kPlace>
   HWY_INLINE void along_pairs(const T* x, std::int64_t at, M& nan, V& best, V& value, VI& tap) const {
     const D d;
-    V second;
-    load_pairs(d, x, value, second);
-    value = without_padding<kPlace>(value, at, 0);
+    V even, second;
+    load_pairs(d, x, even, second);
+    value = without_padding<kPlace>(even, at, 0);
     second = without_padding<kPlace>(second, at, 1);
     if constexpr (!kNan && !kIsKeyed) nan = hn::Or(nan, either_is_nan(d, value, second));
     best = key_of<kNan>(value);
     take<kNan>(key_of<kNan>(second), second, hn::Set(DI(), 1), best, value, tap);
     if constexpr (kWindow == 3) {
-      V third, unused;
-      load_pairs(d, x + 2, third, unused);
+      V third = next_pairs(d, x, even);
       third = without_padding<kPlace>(third, at, 2);
       if constexpr (kPlace == Place::edge && !kNan && !kIsKeyed) nan = hn::Or(nan, hn::IsNaN(third));
       take<kNan>(key_of<kNan>(third), third, hn::Set(DI(), 2), best, value, tap);
