@@ -366,13 +366,6 @@ HWY_INLINE void prefetch(const T* run, std::int64_t n) {
   for (std::int64_t i = 0; i < bytes; i += 64) hwy::Prefetch(reinterpret_cast<const std::byte*>(run) + i);
 }
 
-// The same into the second cache, which takes more requests at once.
-template <class T>
-HWY_INLINE void fetch(const T* p, std::int64_t n) {
-  const auto* first = reinterpret_cast<const char*>(p);
-  for (std::int64_t i = 0; i < n * static_cast<std::int64_t>(sizeof(T)); i += 64) __builtin_prefetch(first + i, 0, 2);
-}
-
 // Whether a run with gaps around it has so many lines of its own that they are worth streaming.
 HWY_INLINE bool is_long_run(std::int64_t n, std::size_t element) {
   return n * static_cast<std::int64_t>(element) >= 4096;

@@ -86,7 +86,7 @@ HWY_INLINE void turn_panel(const T* from, std::int64_t from_pitch, std::int64_t 
   constexpr std::int64_t kAtOnce = 16;
   for (std::int64_t i = 0; i < height; i += kAtOnce) {
     const std::int64_t count = std::min(kAtOnce, height), r = std::min(i, height - count);
-    for (std::int64_t k = r; next != nullptr && k < r + count; ++k) fetch(next + k * from_pitch, width);
+    for (std::int64_t k = r; next != nullptr && k < r + count; ++k) prefetch(next + k * from_pitch, width);
     transpose(from + r * from_pitch, from_pitch, count, width, to + r, to_pitch);
   }
 }

@@ -69,11 +69,6 @@ struct Relu {
 constexpr std::int64_t kBurstBytes = 2048;
 
 template <class I>
-HWY_INLINE void prefetch_lines(const I* from, const I* end) {
-  for (; from < end; from += 64 / sizeof(I)) __builtin_prefetch(from);
-}
-
-template <class I>
 HWY_INLINE void run_packed(const Relu<I>& relu, const I* x, const I* dy, I* out, std::int64_t n, bool past_cache) {
   const hn::ScalableTag<I> d;
   const std::int64_t step = lanes(d);
@@ -89,8 +84,8 @@ HWY_INLINE void run_packed(const Relu<I>& relu, const I* x, const I* dy, I* out,
     while (i + 4 * step <= n) {
       const std::int64_t end = std::min(i + burst, n);
       if (x != dy) {
-        prefetch_lines(x + i, x + end);
-        prefetch_lines(dy + i, dy + end);
+        prefetch(x + i, end - i);
+        prefetch(dy + i, end - i);
       }
       for (; i + 4 * step <= end; i += 4 * step) {
         const auto a = one(i), b = one(i + step), c = one(i + 2 * step), e = one(i + 3 * step);

@@ -129,8 +129,8 @@ HWY_INLINE void nearest_pixels(const T* from, std::int64_t stride, std::int64_t 
   constexpr std::int64_t kAhead = 2048 / sizeof(T);  // of two rows in turn the processor does not see what comes next
   for (std::int64_t i = 0; i < columns; ++i, from += 2 * pixel, to += pixel) {
     const T* below = from + stride;
-    fetch(from + kAhead, 2 * pixel);
-    fetch(below + kAhead, 2 * pixel);
+    prefetch(from + kAhead, 2 * pixel);
+    prefetch(below + kAhead, 2 * pixel);
     for (std::int64_t at = 0; at < pixel; at += lanes(d)) {
       const std::int64_t c = overlapping(at, pixel, lanes(d)), e = c + pixel;
       const auto left = hn::Add(load(d, from + c), load(d, below + c));

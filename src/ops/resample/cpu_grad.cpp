@@ -161,7 +161,7 @@ class GradientPart {
     const std::int64_t n = (tile.last - tile.first) * rows_.pixel;
     for (std::int64_t i = 0; i < count; ++i, cursor.next(rows_.walk)) {
       const std::int64_t r = level_index(1, cursor);
-      if (i == 0 || r == 0) touch_rows(axis, r, count - i, dy_ + cursor.in);
+      if (i == 0 || r == 0) ask_for_rows(axis, r, count - i, dy_ + cursor.in);
       const T* from = dy_ + cursor.in + 2 * r * axis.in_stride + 2 * tile.first * rows_.pixel;
       out_[i] = cursor.out + tile.first * rows_.out_column_stride;
       source_[i] = i;
@@ -205,7 +205,7 @@ class GradientPart {
     begun_ = -1;
     for (std::int64_t i = 0; i < count;) {
       const std::int64_t r = axis == nullptr ? 0 : cursor.index[static_cast<std::size_t>(last)];
-      if (direct && (i == 0 || r == 0)) touch_rows(*axis, r, count - i, dy_ + cursor.in);
+      if (direct && (i == 0 || r == 0)) ask_for_rows(*axis, r, count - i, dy_ + cursor.in);
       std::int64_t run = 1, repeat = 1;
       if (axis != nullptr && i > 0 && axis->repeats[static_cast<std::size_t>(r)] != 0) {
         --unique;
@@ -289,18 +289,16 @@ class GradientPart {
     begun_ = r + 1;
   }
 
-  // Where that helps: reads what up to `count` sums from r on add, of rows that begin at `from`, if nothing has read it
-  // yet, a few pages at a time and in the order of memory.
-  void touch_rows(const SumAxis<A>& axis, std::int64_t r, std::int64_t count, const T* from) {
-    if (!rows_.touches) return;
+  // Where that helps: asks for what up to `count` sums from r on add, of rows that begin at `from`, and some more, if
+  // nothing has asked for it yet, in the order of memory.
+  void ask_for_rows(const SumAxis<A>& axis, std::int64_t r, std::int64_t count, const T* from) {
+    if (!rows_.asks_ahead) return;
+    constexpr std::int64_t kAhead = 8192 / sizeof(T);
     const T* first = from + axis.fresh[static_cast<std::size_t>(r)] * axis.in_stride;
-    const T* end = from + axis.fresh[static_cast<std::size_t>(std::min(r + count, axis.out))] * axis.in_stride;
-    constexpr std::int64_t kPiece = kTouchedBytes / sizeof(T);
-    if (touched_ < first || touched_ > end + kPiece) touched_ = first;
-    if (touched_ >= end) return;
-    const std::int64_t n = std::min(end - touched_ > kPiece / 2 ? end - touched_ : kPiece, end_ - touched_);
-    touch(touched_, n);
-    touched_ += n;
+    const T* end = from + axis.fresh[static_cast<std::size_t>(std::min(r + count, axis.out))] * axis.in_stride + kAhead;
+    if (asked_ < first || asked_ > end) asked_ = first;
+    prefetch(asked_, end - asked_);
+    asked_ = end;
   }
 
   // Asks for what the next sum of the outermost level will read first, in the place of the n elements at `from`.
@@ -310,7 +308,7 @@ class GradientPart {
     if (outer.in_stride * static_cast<std::int64_t>(sizeof(T)) > kMostAhead) return;
     const auto i = static_cast<std::size_t>(level_index(1, cursor));
     const std::int64_t fresh = outer.fresh[i + 1] - outer.fresh[i];
-    for (std::int64_t k = 0; k < fresh; ++k) fetch(from + (outer.fresh[i + 1] + k) * outer.in_stride, n);
+    for (std::int64_t k = 0; k < fresh; ++k) prefetch(from + (outer.fresh[i + 1] + k) * outer.in_stride, n);
   }
 
   // The rows of the level before the last that the next `count` sums of the last one add, n elements each, so that row
@@ -410,8 +408,8 @@ class GradientPart {
   A* result_;
   A* kept_;  // rows [kept_low_, kept_high_) of the level before the last
   std::int64_t kept_low_ = 0, kept_high_ = 0;
-  const T* touched_ = nullptr;  // the end of what has been read ahead
-  std::int64_t begun_ = -1;     // the sum whose first terms are added already
+  const T* asked_ = nullptr;  // the end of what has been asked for
+  std::int64_t begun_ = -1;   // the sum whose first terms are added already
   // Of each row of a block: where it goes in dx, and which row of scratch it is.
   std::int64_t out_[kMostAtOnce], source_[kMostAtOnce];
   std::int64_t first_[kMostAtOnce];  // where each row of scratch goes first

@@ -102,7 +102,7 @@ struct Rows {
   Along along = Along::nothing;
   std::vector<Tile> tiles{};  // of a row that is left alone, which may be very long, they are not listed
   std::int64_t at_once = 1;   // rows of a block
-  bool touches = false;       // rows of the input are read ahead of their sums
+  bool asks_ahead = false;    // rows of the input are asked for ahead of their sums
   std::int64_t lanes = 1;
   std::int64_t element = 4;  // bytes
   bool past_cache = false;
@@ -180,9 +180,6 @@ struct Rows {
 // Why tables, or scratch memory, are too large for rows; empty when they are not.
 std::string refuse_tables(std::span<const AxisTable> axes);
 std::string refuse_scratch(std::size_t bytes);
-
-// So much at a time is read ahead.
-inline constexpr std::int64_t kTouchedBytes = 4096;
 
 // The most rows of a block.
 inline constexpr std::int64_t kMostAtOnce = 64;

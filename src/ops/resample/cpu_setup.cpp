@@ -321,10 +321,11 @@ void Rows<A>::choose_along(Direction direction) {
                                       : std::clamp<std::int64_t>(kRowElements / longest, 1, 16);
   if (past_cache && levels == 1 && in_follows && few) {
     // What comes from memory must not wait for long work in between.
-    touches = true;
+    constexpr std::int64_t kFreshBytes = 4096;
+    asks_ahead = true;
     const std::int64_t fresh = std::max<std::int64_t>(1, longest * element * level[0].in / level[0].out);
     if (along != Along::transpose) {
-      at_once = std::min(at_once, std::clamp<std::int64_t>(kTouchedBytes / fresh / 4 * 4, 4, kMostAtOnce));
+      at_once = std::min(at_once, std::clamp<std::int64_t>(kFreshBytes / fresh / 4 * 4, 4, kMostAtOnce));
     }
   }
 }

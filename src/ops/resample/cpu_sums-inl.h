@@ -101,14 +101,6 @@ HWY_INLINE void store_apart(D d, V low, V high, A* even, A* odd, std::int64_t c)
 #endif
 }
 
-// Reads one element of each line of n elements, in the order of memory: what no cache holds comes fastest so.
-template <class T>
-HWY_INLINE void touch(const T* p, std::int64_t n) {
-  constexpr std::int64_t kLine = 64 / sizeof(T);
-  const auto* first = reinterpret_cast<const volatile char*>(p);
-  for (std::int64_t i = 0; i < n; i += kLine) (void)first[i * static_cast<std::int64_t>(sizeof(T))];
-}
-
 // ---- Rows of tensors -------------------------------------------------------------------------------------
 
 // n elements of a row of the input as accumulators. Of what follows them, up to `end`, nothing changes.
@@ -287,10 +279,10 @@ HWY_INLINE void add_some_to_both(const Terms<A, T>& terms, std::int64_t k, const
   const std::int64_t ahead = std::abs(group) < kPages ? 2 * group : group;
   for (std::int64_t c = 0; c < n; c += lanes(d)) {
     if (kRows > 1 && c % kLine == 0) {
-      fetch(p0 + ahead + c, 1);
-      fetch(p1 + ahead + c, 1);
-      fetch(p2 + ahead + c, 1);
-      fetch(p3 + ahead + c, 1);
+      prefetch(p0 + ahead + c, 1);
+      prefetch(p1 + ahead + c, 1);
+      prefetch(p2 + ahead + c, 1);
+      prefetch(p3 + ahead + c, 1);
     }
     const auto v0 = load(d, p0 + c);
     const auto v1 = kRows > 1 ? load(d, p1 + c) : v0;
@@ -379,7 +371,7 @@ HWY_INLINE void add_run(const T* from, std::int64_t stride, std::int64_t shift, 
     }
     for (std::int64_t i = 0; i < count; ++i, p += shift * stride, q += pitch) {
       if (ask_ahead) {
-        fetch(ahead, lines);
+        prefetch(ahead, lines);
         ahead += lines;
       }
       auto low = zero, high = zero;
