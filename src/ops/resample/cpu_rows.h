@@ -109,7 +109,7 @@ struct Rows {
 
   // pairs and pixels: nearest, twice the size on one level and along the row. Both sums are made at once.
   bool doubles = false;
-  // pairs: linear, twice the size on one level and along the row, within the cache. The same.
+  // pairs, within the cache, and pixels: linear, twice the size on one level and along the row. The same.
   bool twofold = false;
   // pairs
   std::int64_t shift = 0;

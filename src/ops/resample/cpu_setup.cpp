@@ -8,6 +8,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <cstdlib>
 #include <numeric>
 
@@ -361,15 +362,25 @@ void Rows<A>::cut_tiles(Direction direction) {
 
 template <class A>
 bool Rows<A>::is_twofold() const {
-  if (levels != 1 || !in_contiguous || !out_contiguous || past_cache) return false;
-  const SumAxis<A>& rows = level[0];
-  for (std::int64_t r = 0; r < rows.out; ++r) {
-    const std::int64_t first = std::max<std::int64_t>(2 * r - 1, 0), end = std::min(2 * r + 3, 2 * rows.out);
-    if (rows.in != 2 * rows.out || rows.terms(r) != end - first || rows.first(r) != first || rows.last(r) != end - 1)
-      return false;
-  }
-  return along == Along::pairs && tile_count() == 1 && wide.in == 2 * wide.out && wide.out >= lanes && shift == -1 &&
-         pair_terms == 4;
+  if (levels != 1 || !in_contiguous || !out_contiguous) return false;
+  const auto doubles_linearly = [](const SumAxis<A>& axis) {
+    if (axis.in != 2 * axis.out) return false;
+    for (std::int64_t r = 0; r < axis.out; ++r) {
+      const std::int64_t first = std::max<std::int64_t>(2 * r - 1, 0), end = std::min(2 * r + 3, axis.in);
+      if (axis.terms(r) != end - first || axis.first(r) != first || axis.last(r) != end - 1) return false;
+    }
+    return true;
+  };
+  if (!doubles_linearly(level[0]) || !doubles_linearly(wide)) return false;
+  // Products with half types are exact in f32 where the weights are short.
+  const auto is_short = [](A weight) {
+    const A scaled = weight * 4096;
+    return std::abs(scaled) <= 4096 && scaled == std::floor(scaled);
+  };
+  if (element == 2 && !std::all_of(level[0].weight.begin(), level[0].weight.end(), is_short)) return false;
+  // Columns that are vectors have the same weights but for the first and the last one.
+  if (along == Along::pixels) return pixel >= lanes && wide.out > 2 && wide.runs[1].count == wide.out - 2;
+  return along == Along::pairs && !past_cache && tile_count() == 1 && wide.out >= lanes;
 }
 
 template <class A>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The gradient of a linear resampling to twice the size, on vectors: planes in which element i of dx is the sum of the
-// elements 2i - 1 to 2i + 2 of dy along both axes, columns side by side. Both sums are made in registers, two rows of
-// dx at a time, and nothing goes through scratch memory. Compiled once for each instruction set.
+// elements 2i - 1 to 2i + 2 of dy along both axes. Both sums are made in registers, two rows of dx at a time, and rows
+// of dy do not go through scratch memory. Compiled once for each instruction set.
 
 #if defined(BP_OPS_RESAMPLE_CPU_TWOFOLD_INL_H) == defined(HWY_TARGET_TOGGLE)
 #ifdef BP_OPS_RESAMPLE_CPU_TWOFOLD_INL_H
@@ -24,7 +24,7 @@ namespace bp::cpu::HWY_NAMESPACE {
 
 #if HWY_TARGET != HWY_SCALAR  // where every column is a vector
 
-// One part of a run, on one thread. T's accumulator is float.
+// One part of a run, on one thread. T's accumulator is float; of half types, products along the first axis are exact.
 template <class T>
 class TwofoldPart {
   using D = Lanes<float>;
@@ -36,7 +36,10 @@ class TwofoldPart {
         job_(job),
         dy_(static_cast<const T*>(job.in)),
         end_(dy_ + job.in_end),
-        dx_(static_cast<T*>(job.out)) {}
+        dx_(static_cast<T*>(job.out)),
+        first_column_(rows.tile(job.first_tile).first),
+        last_column_(rows.tile(job.last_tile - 1).last),
+        streams_(rows.past_cache && writes_lines()) {}
 
   void run() const {
     const SumAxis<float>& level = rows_.level[0];
@@ -57,7 +60,7 @@ class TwofoldPart {
   }
 
  private:
-  static constexpr std::int64_t kAhead = 8192 / sizeof(T);  // elements that rows of dy are asked for ahead
+  static constexpr std::int64_t kAhead = 8192 / sizeof(T);  // elements that dy is asked for ahead
 
   // The rows of dy that one or two rows of dx are sums of, and their weights. Of the first row of dx there is no first
   // one, and of the last one no last.
@@ -81,27 +84,45 @@ class TwofoldPart {
       is_last ? along<kRows, false, true>(source, to) : along<kRows, false, false>(source, to);
     }
   }
+  template <int kRows, bool kFirst, bool kLast>
+  HWY_INLINE void along(Source& source, T* to) const {
+    rows_.along == Along::pixels ? along_pixels<kRows, kFirst, kLast>(source, to)
+                                 : along_pairs<kRows, kFirst, kLast>(source, to);
+  }
+
+  // sum + weight * v. An exact product need not be rounded before it is added.
+  static HWY_INLINE V plus_product(V sum, float weight, V v) {
+    const V w = hn::Set(D(), weight);
+#if HWY_NATIVE_FMA
+    if constexpr (sizeof(T) == 2) return hn::MulAdd(w, v, sum);
+#endif
+    return hn::Add(sum, hn::Mul(w, v));
+  }
 
   // Sums down the rows of dy, of what load_of(row) gives, for both rows of dx. kFirst: the first row of dy does not
   // exist; kLast: the last one.
   template <int kRows, bool kFirst, bool kLast, class Load>
   static HWY_INLINE void sums_down(const Source& s, const Load& load_of, V& upper, V& lower) {
-    const D d;
-    const auto product = [&](float weight, V v) HWY_ATTR { return hn::Mul(hn::Set(d, weight), v); };
+    const auto product = [](float weight, V v) HWY_ATTR { return hn::Mul(hn::Set(D(), weight), v); };
     const V v1 = load_of(s.row[1]), v2 = load_of(s.row[2]);
-    upper = product(s.upper[1], v1);
-    if constexpr (!kFirst) upper = hn::Add(product(s.upper[0], load_of(s.row[0])), upper);
-    upper = hn::Add(upper, product(s.upper[2], v2));
+    if constexpr (kFirst) {
+      upper = product(s.upper[1], v1);
+    } else {
+      upper = plus_product(product(s.upper[0], load_of(s.row[0])), s.upper[1], v1);
+    }
+    upper = plus_product(upper, s.upper[2], v2);
     if constexpr (kRows == 1) {
-      if constexpr (!kLast) upper = hn::Add(upper, product(s.upper[3], load_of(s.row[3])));
+      if constexpr (!kLast) upper = plus_product(upper, s.upper[3], load_of(s.row[3]));
       lower = upper;
     } else {
       const V v3 = load_of(s.row[3]), v4 = load_of(s.row[4]);
-      upper = hn::Add(upper, product(s.upper[3], v3));
-      lower = hn::Add(hn::Add(product(s.lower[0], v2), product(s.lower[1], v3)), product(s.lower[2], v4));
-      if constexpr (!kLast) lower = hn::Add(lower, product(s.lower[3], load_of(s.row[5])));
+      upper = plus_product(upper, s.upper[3], v3);
+      lower = plus_product(plus_product(product(s.lower[0], v2), s.lower[1], v3), s.lower[2], v4);
+      if constexpr (!kLast) lower = plus_product(lower, s.lower[3], load_of(s.row[5]));
     }
   }
+
+  // ---- Columns of one element ----------------------------------------------------------------------------
 
   // Where vectors would read beyond the end of dy, copies of its rows.
   HWY_NOINLINE void make_readable(Source& source, int first, int last, std::int64_t columns) const {
@@ -161,7 +182,7 @@ class TwofoldPart {
   // A vector of even columns of dy and one of odd ones make one of dx, together with the last odd one before them and
   // the first even one after them: so dx is one vector behind.
   template <int kRows, bool kFirst, bool kLast>
-  HWY_NOINLINE void along(Source& source, T* to) const {
+  HWY_NOINLINE void along_pairs(Source& source, T* to) const {
     const D d;
     const std::int64_t step = lanes(d), n = rows_.out_columns;
     if (n % step != 0) {
@@ -192,11 +213,105 @@ class TwofoldPart {
     }
   }
 
+  // ---- Columns of a vector or more -----------------------------------------------------------------------
+
+  // Whether vectors of dx are whole lines, or parts of one that are written one after the other.
+  [[nodiscard]] bool writes_lines() const {
+    constexpr std::int64_t kLine = 64;
+    const std::int64_t bytes = rows_.pixel * static_cast<std::int64_t>(sizeof(T));
+    return rows_.along == Along::pixels && reinterpret_cast<std::uintptr_t>(dx_) % kLine == 0 && bytes % kLine == 0 &&
+           rows_.out_follows;
+  }
+  HWY_INLINE void put_pixel(V v, T* to) const {
+    if constexpr (hn::MaxLanes(D()) * sizeof(T) >= kLeastStream) {
+      if (streams_) return stream(D(), v, to);
+    }
+    store(D(), v, to);
+  }
+
+  // A few columns at a time, so that rows of dy stay in the nearest cache while all of their elements are summed.
+  template <int kRows, bool kFirst, bool kLast>
+  HWY_NOINLINE void along_pixels(const Source& source, T* to) const {
+    constexpr std::int64_t kColumnBytes = 1024, kFewest = 2;
+    const std::int64_t pixel = rows_.pixel, step = lanes(D());
+    const std::int64_t some = std::max(kFewest, kColumnBytes / (pixel * static_cast<std::int64_t>(sizeof(T))));
+    auto* kept = reinterpret_cast<float*>(job_.scratch + rows_.sums);
+    for (std::int64_t i = first_column_; i < last_column_; i += some) {
+      const std::int64_t end = std::min(i + some, last_column_);
+      // The last vector may overlap the one before it.
+      for (std::int64_t c = 0; c < pixel; c += step) {
+        some_pixels<kRows, kFirst, kLast>(source, i, end, std::min(c, pixel - step), some, kept + 4 * c, to);
+      }
+    }
+  }
+
+  // The vector from element c on of columns [first, end) of dx. The sums of two columns of dy serve the next column of
+  // dx, too; those at `end` are kept for the columns that follow, and the lines of `after` columns further on are asked
+  // for.
+  template <int kRows, bool kFirst, bool kLast>
+  HWY_INLINE void some_pixels(const Source& rows, std::int64_t first, std::int64_t end, std::int64_t c,
+                              std::int64_t after, float* kept, T* to) const {
+    const D d;
+    const Source source = rows;  // a copy, which what is stored cannot change
+    const std::int64_t step = lanes(d), pixel = rows_.pixel, below = rows_.level[0].out_stride;
+    const auto sums = [&](std::int64_t column, V& upper, V& lower) HWY_ATTR {
+      const std::int64_t at = column * pixel + c;
+      const auto load_of = [=](const T* row) HWY_ATTR { return load(d, row + at); };
+      sums_down<kRows, kFirst, kLast>(source, load_of, upper, lower);
+    };
+    const V zero = hn::Zero(d);
+    V before0 = zero, before1 = zero, even0 = zero, even1 = zero;
+    if (first > first_column_) {
+      before0 = hn::LoadU(d, kept), before1 = hn::LoadU(d, kept + step);
+      even0 = hn::LoadU(d, kept + 2 * step), even1 = hn::LoadU(d, kept + 3 * step);
+    } else {
+      if (first > 0) sums(2 * first - 1, before0, before1);
+      sums(2 * first, even0, even1);
+    }
+    const SumAxis<float>& wide = rows_.wide;
+    const std::int64_t last = wide.out - 1;
+    const bool asks = c * static_cast<std::int64_t>(sizeof(T)) % 64 == 0;  // the first vector of a line
+    V w0 = zero, w1 = zero, w2 = zero, w3 = zero;
+    T* q = to + first * pixel + c;
+    for (std::int64_t i = first; i < end; ++i, q += pixel) {
+      if (asks) {
+#pragma GCC unroll 4
+        for (int k = 2 * kRows - 2; k < 2 * kRows + 2; ++k) {
+          const T* ahead = source.row[k] + (2 * (i + after) + 1) * pixel + c;
+          __builtin_prefetch(ahead);
+          __builtin_prefetch(ahead + pixel);
+        }
+        if (!streams_) {
+          __builtin_prefetch(q + after * pixel, 1);
+          if constexpr (kRows == 2) __builtin_prefetch(q + after * pixel + below, 1);
+        }
+      }
+      // Weights change at the ends, where what is not there weighs nothing.
+      if (i == first || i == 1 || i == last) {
+        const float* weight = wide.weight.data() + wide.begin[i] - (i == 0 ? 1 : 0);
+        w0 = hn::Set(d, i == 0 ? 0 : weight[0]), w1 = hn::Set(d, weight[1]);
+        w2 = hn::Set(d, weight[2]), w3 = hn::Set(d, i == last ? 0 : weight[3]);
+      }
+      V odd0, odd1, next0 = zero, next1 = zero;
+      sums(2 * i + 1, odd0, odd1);
+      if (i < last) sums(2 * i + 2, next0, next1);
+      put_pixel(sum_of<4, false, From::zero>(zero, w0, w1, w2, w3, before0, even0, odd0, next0), q);
+      if constexpr (kRows == 2) {
+        put_pixel(sum_of<4, false, From::zero>(zero, w0, w1, w2, w3, before1, even1, odd1, next1), q + below);
+      }
+      before0 = odd0, before1 = odd1, even0 = next0, even1 = next1;
+    }
+    hn::StoreU(before0, d, kept), hn::StoreU(before1, d, kept + step);
+    hn::StoreU(even0, d, kept + 2 * step), hn::StoreU(even1, d, kept + 3 * step);
+  }
+
   const Rows<float>& rows_;
   const RowsJob& job_;
   const T* dy_;
   const T* end_;
   T* dx_;
+  std::int64_t first_column_, last_column_;
+  bool streams_;
 };
 
 #endif
