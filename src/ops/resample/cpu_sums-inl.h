@@ -260,7 +260,8 @@ HWY_NOINLINE void add_many(const Terms<A, T>& terms, std::int64_t n, bool may_re
   }
 }
 
-// kRows rows from the k-th on for add_to_both. Those that come after several are asked for, two pages ahead at least.
+// kRows rows from the k-th on for add_to_both. Those that come after several are asked for: two pages ahead at least
+// for the nearest cache, and four for the second, where those are not the next ones.
 template <int kRows, class A, class T>
 HWY_INLINE void add_some_to_both(const Terms<A, T>& terms, std::int64_t k, const A* next_weight, std::int64_t n, A* to,
                                  A* next) {
@@ -276,21 +277,25 @@ HWY_INLINE void add_some_to_both(const Terms<A, T>& terms, std::int64_t k, const
   const auto w3 = hn::Set(d, w[kRows > 3 ? 3 : 0]), x3 = hn::Set(d, x[kRows > 3 ? 3 : 0]);
   constexpr std::int64_t kPages = 8192 / sizeof(T), kLine = 64 / sizeof(T);
   const std::int64_t group = kRows * terms.stride;
-  const std::int64_t ahead = std::abs(group) < kPages ? 2 * group : group;
-  for (std::int64_t c = 0; c < n; c += lanes(d)) {
-    if (kRows > 1 && c % kLine == 0) {
-      prefetch(p0 + ahead + c, 1);
-      prefetch(p1 + ahead + c, 1);
-      prefetch(p2 + ahead + c, 1);
-      prefetch(p3 + ahead + c, 1);
+  const std::int64_t near = std::abs(group) < kPages ? 2 * group : group;
+  const std::int64_t far = std::abs(group) < 2 * kPages ? (2 * kPages / std::abs(group) + 1) * group : 0;
+  const auto ask = [&](std::int64_t c) {
+    for (const T* p : {p0, p1, p2, p3}) {
+      __builtin_prefetch(p + near + c);
+      if (far != 0) __builtin_prefetch(p + far + c, 0, 2);
     }
+  };
+  for (std::int64_t c = 0; c < n; c += lanes(d)) {
+    if (kRows > 1 && c % kLine == 0) ask(c);
+    auto sum = hn::LoadU(d, to + c), begun = hn::LoadU(d, next + c);
     const auto v0 = load(d, p0 + c);
     const auto v1 = kRows > 1 ? load(d, p1 + c) : v0;
     const auto v2 = kRows > 2 ? load(d, p2 + c) : v0;
     const auto v3 = kRows > 3 ? load(d, p3 + c) : v0;
-    const auto before = hn::LoadU(d, to + c), begun = hn::LoadU(d, next + c);
-    hn::StoreU(sum_of<kRows, false, From::before>(before, w0, w1, w2, w3, v0, v1, v2, v3), d, to + c);
-    hn::StoreU(sum_of<kRows, false, From::before>(begun, x0, x1, x2, x3, v0, v1, v2, v3), d, next + c);
+    sum = sum_of<kRows, false, From::before>(sum, w0, w1, w2, w3, v0, v1, v2, v3);
+    begun = sum_of<kRows, false, From::before>(begun, x0, x1, x2, x3, v0, v1, v2, v3);
+    hn::StoreU(sum, d, to + c);
+    hn::StoreU(begun, d, next + c);
   }
 }
 
