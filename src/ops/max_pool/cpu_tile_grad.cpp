@@ -55,6 +55,7 @@ class GradTiles {
   // x for the next search, while dx is written: where windows overlap, a tile is so much work that this gains nothing.
   static constexpr bool kAsksForX = kWindow == 2;
   static constexpr std::int64_t kAhead = 4096 / sizeof(T);  // elements of dx that are asked for before they are written
+  static constexpr std::int64_t kWindowsAhead = 4096 / sizeof(T);  // before they are read; half, where rows are long
 
  public:
   struct Layout {
@@ -306,6 +307,7 @@ class GradTiles {
     const std::uint8_t* outside;         // of a row: 0 for a window, all ones elsewhere
     std::int64_t step;                   // from a window to the next that reaches an element
     int tap;                             // of the first tap that the tile's plane has
+    std::int64_t ahead;                  // windows that are asked for so far ahead; 0: none
   };
 
   // The tap that sum k of a tile, of row k / kStride and column k mod kStride, is in a window; -1: none.
@@ -438,6 +440,24 @@ class GradTiles {
     }
   }
 
+  // Past the cache, windows that are read further on: of so many rows side by side the processor does not see what
+  // comes next. (Half types are half the bytes, and not faster for it.)
+  static HWY_INLINE void ask_for_windows(const Sources& sources, std::int64_t i) {
+    constexpr int kFirst = kRows - kHeight;
+    constexpr std::int64_t kLine = 64, kElements = kLine / sizeof(T);
+    if (!std::is_same_v<T, float> || sources.ahead == 0) return;
+    if (i % kElements == 0) {
+#pragma GCC unroll 4
+      for (int row = kFirst; row < kRows; ++row)
+        __builtin_prefetch(sources.dy + row * sources.dy_step + i + sources.ahead);
+    }
+    if (i % kLine == 0) {
+#pragma GCC unroll 4
+      for (int row = kFirst; row < kRows; ++row)
+        __builtin_prefetch(sources.winners + row * sources.winners_step + i + sources.ahead);
+    }
+  }
+
   // With stride 1, a row from element i on. What is left behind whole vectors is taken by one that overlaps the last,
   // or, if half as many lanes are enough, by those.
   template <bool kMarks, int kMostLanes>
@@ -448,6 +468,7 @@ class GradTiles {
     const std::int64_t end = overlaps ? targets.end : i + whole;
     for (; i < end; i += lanes(d)) {
       const std::int64_t at = std::max<std::int64_t>(std::min(i, targets.end - lanes(d)), 0);
+      ask_for_windows(sources, i);
       put_rows<Way::known_later, true, kMarks, 0>(d, sources, targets, at, at);
     }
     if constexpr (kMostLanes > kLeastLanes) {
@@ -532,7 +553,8 @@ class GradTiles {
                           .dy_step = dilation * windows.dy_step,
                           .outside = outside_ + at,
                           .step = axis_w().dilation * t_.unit,
-                          .tap = 0},
+                          .tap = 0,
+                          .ahead = t_.past_cache ? kWindowsAhead / (t_.unit == 1 ? 1 : 2) : 0},
               .row = row,
               .rows = count,
               .end = end,
