@@ -278,11 +278,13 @@ HWY_INLINE void add_some_to_both(const Terms<A, T>& terms, std::int64_t k, const
   constexpr std::int64_t kPages = 8192 / sizeof(T), kLine = 64 / sizeof(T);
   const std::int64_t group = kRows * terms.stride;
   const std::int64_t near = std::abs(group) < kPages ? 2 * group : group;
-  const std::int64_t far = std::abs(group) < 2 * kPages ? (2 * kPages / std::abs(group) + 1) * group : 0;
+  // (Broadcast rows are one.)
+  const bool has_far = group != 0 && std::abs(group) < 2 * kPages;
+  const std::int64_t far = has_far ? (2 * kPages / std::abs(group) + 1) * group : 0;
   const auto ask = [&](std::int64_t c) {
     for (const T* p : {p0, p1, p2, p3}) {
       __builtin_prefetch(p + near + c);
-      if (far != 0) __builtin_prefetch(p + far + c, 0, 2);
+      if (has_far) __builtin_prefetch(p + far + c, 0, 2);
     }
   };
   for (std::int64_t c = 0; c < n; c += lanes(d)) {
