@@ -54,7 +54,7 @@ class TileSearch {
   using Tap = hn::TFromD<DI>;
   using M = hn::Mask<D>;
   static constexpr Lane kLowest = std::bit_cast<Lane>(lowest<T>());      // -infinity
-  static constexpr std::int64_t kAhead = 4096 * kStride;                 // bytes that x is asked for ahead...
+  static constexpr std::int64_t kAhead = std::int64_t{4096} * kStride;   // bytes that x is asked for ahead...
   static constexpr std::int64_t kPixelsAhead = 2048;                     // ...of each row, where channels are innermost
   static constexpr int kTogether = tile_height(kStride);                 // rows of windows that are one tile
   static constexpr int kTileRows = kWindow + (kTogether - 1) * kStride;  // rows of x that it reads
@@ -369,7 +369,7 @@ class TileSearch {
 
   // Where channels are innermost: the windows' columns one after the other.
   template <bool kNan>
-  bool tile_of_pixels(int count, const Found (&rows)[kTogether]) const {
+  [[nodiscard]] bool tile_of_pixels(int count, const Found (&rows)[kTogether]) const {
     if constexpr (hn::MaxLanes(D()) > kNarrowPixel) {
       if (t_.unit < lanes(D())) return tile_of_pixels<kNan, Place::narrow_pixel>(count, rows);
     }
@@ -510,13 +510,13 @@ class TileSearch {
 
   // To windows of which it is row kRow.
   template <bool kNan, bool kMore, int kRow>
-  static HWY_INLINE void offer(V key, V value_there, VI tap_there, V& best, V& value, VI& tap) {
+  static HWY_INLINE void offer(V row_key, V row_value, VI found, V& best, V& value, VI& tap) {
     if constexpr (kRow == 0 && !kMore) {
-      best = key;
-      value = value_there;
-      tap = tap_there;
+      best = row_key;
+      value = row_value;
+      tap = found;
     } else if constexpr (kRow >= 0 && kRow < kWindow) {
-      take<kNan>(key, value_there, tap_there, best, value, tap);
+      take<kNan>(row_key, row_value, found, best, value, tap);
     }
   }
 

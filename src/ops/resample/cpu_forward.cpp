@@ -121,7 +121,7 @@ class SumPart : ForwardPart<T, Acc<T>, Acc<T>> {
   HWY_INLINE void put(const T* from, std::int64_t n, T* to) {
     const SumAxis<A>& axis = rows_.level[0];
     const std::int64_t begin = axis.begin[index(0)], end = axis.begin[index(0) + 1];
-    std::int64_t at[kMostTerms];
+    std::int64_t at[kMostTerms]{};
     const std::int64_t count = keep_rows(0, from, 0, begin, end, at);
     if (begin < end && count == end - begin) {
       const A* rows = Base::template array<A>(rows_.kept_from[1].rows);
