@@ -289,11 +289,22 @@ HWY_INLINE V first_after([[maybe_unused]] D d, V v, V after) {
 #endif
 }
 
-// a[0] b[0] a[1] b[1] ... as bf16: as many bits as one of the two.
-template <class D, class V>
-HWY_INLINE auto interleaved_bf16(D d, V a, V b) {
+// a[0] b[0] a[1] b[1] ... as a half type: as many bits as one of the two.
+template <class T, class D, class V>
+HWY_INLINE auto interleaved(D d, V a, V b) {
   const hn::RebindToUnsigned<D> u;
-  return hn::Or(hn::ShiftRight<16>(rounded_to_bf16(d, a)), hn::And(rounded_to_bf16(d, b), hn::Set(u, 0xffff0000u)));
+  if constexpr (std::is_same_v<T, bf16>) {
+    return hn::Or(hn::ShiftRight<16>(rounded_to_bf16(d, a)), hn::And(rounded_to_bf16(d, b), hn::Set(u, 0xffff0000u)));
+  } else {
+#if BP_HAS_F16
+    const hn::Rebind<hwy::float16_t, D> half_d;
+    const hn::Rebind<std::uint16_t, D> narrow_d;
+    const auto bits = [=](V v) HWY_ATTR { return hn::PromoteTo(u, hn::BitCast(narrow_d, hn::DemoteTo(half_d, v))); };
+#else
+    const auto bits = [=](V v) HWY_ATTR { return f16_bits(d, v); };
+#endif
+    return hn::Or(bits(a), hn::ShiftLeft<16>(bits(b)));
+  }
 }
 
 // ---- Where a byte says so --------------------------------------------------------------------------------
@@ -379,6 +390,15 @@ HWY_INLINE std::int64_t elements_to_border(const T* p, std::size_t bytes) {
 }
 
 inline constexpr std::int64_t kLeastStream = 16;  // bytes of the shortest vector that Highway can stream
+
+// One of vectors that follow each other and are whole lines together, if they are streamed.
+template <class T, class D, class V>
+HWY_INLINE void store_or_stream(D d, V v, T* p, bool streams) {
+  if constexpr (hn::MaxLanes(D()) * sizeof(T) >= kLeastStream) {
+    if (streams) return stream(d, v, p);
+  }
+  store(d, v, p);
+}
 
 // n lanes as elements, a vector at a time: lanes_from(i) is the one from lane i on, up to a vector beyond n. Past the
 // cache whole lines are streamed; what lies on the lines at both ends, which may be a neighbour's too, is stored as

@@ -429,7 +429,7 @@ class GradTiles {
   template <Way kWay, bool kPlanar, class D, class V>
   static HWY_INLINE void put_pairs(D d, const Targets& targets, int out, std::int64_t at, V first, V second) {
     if constexpr (kPlanar && kWay != Way::block && std::is_same_v<T, bf16> && hn::MaxLanes(D()) > 1) {
-      if (at + lanes(d) < targets.end) return put_words<kWay>(targets.dx[out] + at, interleaved_bf16(d, first, second));
+      if (at + lanes(d) < targets.end) return put_words<kWay>(targets.dx[out] + at, interleaved<bf16>(d, first, second));
     }
     if constexpr (kPlanar) {
       put<kWay>(d, targets, out, at, interleave_lower(d, first, second));

@@ -40,7 +40,7 @@ class BetweenPart {
         last_row_(job.last_row),
         first_column_(rows.tile(job.first_tile).first),
         last_column_(rows.tile(job.last_tile - 1).last),
-        streams_(rows.past_cache && writes_lines()) {}
+        streams_(rows.past_cache && writes_pairs()) {}
 
   // Past the cache, rows that are not whole lines are written better one after the other.
   [[nodiscard]] bool fits() const { return rows_.between && (streams_ || !rows_.past_cache); }
@@ -66,21 +66,13 @@ class BetweenPart {
   // must wait for its line, and the processor does not see it coming where rows are written side by side.
   static constexpr std::int64_t kAtOnce = 8;
 
-  // Whether two vectors side by side, and a row, are whole lines.
-  [[nodiscard]] bool writes_lines() const {
-    constexpr std::int64_t kLine = 64;
-    const auto bytes = [](std::int64_t n) { return n * static_cast<std::int64_t>(sizeof(T)); };
+  // Whether two vectors side by side are whole lines, and rows and columns whole pairs of vectors.
+  [[nodiscard]] bool writes_pairs() const {
     const std::int64_t unit = rows_.along == Along::pixels ? rows_.pixel : rows_.out_columns;
-    return reinterpret_cast<std::uintptr_t>(y_) % kLine == 0 && bytes(2 * lanes(D())) % kLine == 0 &&
-           bytes(unit) % kLine == 0 && unit % (2 * lanes(D())) == 0 && rows_.out_follows;
+    return writes_lines(rows_, y_) && 2 * lanes(D()) * sizeof(T) % 64 == 0 && unit % (2 * lanes(D())) == 0;
   }
 
-  HWY_INLINE void put(V v, T* to) const {
-    if constexpr (hn::MaxLanes(D()) * sizeof(T) >= kLeastStream) {
-      if (streams_) return stream(D(), v, to);
-    }
-    store(D(), v, to);
-  }
+  HWY_INLINE void put(V v, T* to) const { store_or_stream(D(), v, to, streams_); }
 
   // The last sums of up to two terms.
   static HWY_INLINE V sum(bool two, V w0, V w1, V v0, V v1) {

@@ -11,6 +11,7 @@
 #include "backends/cpu/simd-inl.h"
 #include "backends/cpu/transpose-inl.h"
 #include "ops/resample/cpu_along-inl.h"
+#include "ops/resample/cpu_halved-inl.h"
 #include "ops/resample/cpu_rows.h"
 #include "ops/resample/cpu_sums-inl.h"
 #include "ops/resample/cpu_twofold-inl.h"
@@ -418,7 +419,8 @@ class GradientPart {
 void GradientF32(const Rows<float>& rows, const RowsJob& job) {
   visit(TypeList<float, f16, bf16>{}, job.dtype, [&]<class T>() {
 #if HWY_TARGET != HWY_SCALAR
-    if (rows.twofold) return TwofoldPart<T>(rows, job).run();
+    if (const HalvedPart<T> part(rows, job); part.fits()) return part.run();
+    if (rows.twofold) return rows.levels == 1 ? twofold_planes<T>(rows, job) : TwofoldVolumes<T>(rows, job).run();
 #endif
     GradientPart<T>(rows, job).run();
   });

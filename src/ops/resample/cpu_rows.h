@@ -109,8 +109,13 @@ struct Rows {
 
   // pairs and pixels: nearest, twice the size on one level and along the row. Both sums are made at once.
   bool doubles = false;
-  // pairs, within the cache, and pixels: linear, twice the size on one level and along the row. The same.
+  // pairs and pixels: linear, twice the size on one level or two and along the row. The same.
   bool twofold = false;
+  // lookups and pixels: linear, half the size on one level and along the row. No sums, in registers.
+  bool halved = false;
+  bool halves_alike = false;  // along the row, both elements of a pair have the same weight
+  // twofold on two levels: sums of planes in scratch, for so many rows of dx at a time, and so many elements for each.
+  std::int64_t plane_rows = 0, plane_pitch = 0;
   // pairs
   std::int64_t shift = 0;
   std::int64_t pair_terms = 0;
@@ -169,10 +174,13 @@ struct Rows {
   void set_walk(const Tensor& input, const Tensor& output, std::span<const AxisTable> axes);
   void choose_along(Direction direction);
   bool try_pairs();
+  [[nodiscard]] bool has_registers() const;
   [[nodiscard]] bool is_twofold() const;
+  [[nodiscard]] bool is_halved() const;
   bool try_lookups(Direction direction);
   void cut_tiles(Direction direction);
   void lay_out_gradient();
+  void lay_out_volumes();
   void lay_out_forward();
   [[nodiscard]] bool is_between() const;
 };

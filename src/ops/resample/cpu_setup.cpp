@@ -360,9 +360,15 @@ void Rows<A>::cut_tiles(Direction direction) {
   }
 }
 
+// Whether some sums can be made in registers alone.
+template <class A>
+bool Rows<A>::has_registers() const {
+  return std::is_same_v<A, float> && lanes > 1 && in_contiguous && out_contiguous;
+}
+
 template <class A>
 bool Rows<A>::is_twofold() const {
-  if (levels != 1 || !in_contiguous || !out_contiguous) return false;
+  if (!has_registers() || levels < 1 || levels > 2) return false;
   const auto doubles_linearly = [](const SumAxis<A>& axis) {
     if (axis.in != 2 * axis.out) return false;
     for (std::int64_t r = 0; r < axis.out; ++r) {
@@ -371,21 +377,41 @@ bool Rows<A>::is_twofold() const {
     }
     return true;
   };
-  if (!doubles_linearly(level[0]) || !doubles_linearly(wide)) return false;
+  if (!std::all_of(level.begin(), level.begin() + levels, doubles_linearly) || !doubles_linearly(wide)) return false;
   // Products with half types are exact in f32 where the weights are short.
   const auto is_short = [](A weight) {
     const A scaled = weight * 4096;
     return std::abs(scaled) <= 4096 && scaled == std::floor(scaled);
   };
   if (element == 2 && !std::all_of(level[0].weight.begin(), level[0].weight.end(), is_short)) return false;
+  // Sums of planes are made of rows that follow each other.
+  const bool is_volume = levels == 2;
+  if (is_volume && level[1].in_stride != in_columns * pixel) return false;
   // Columns that are vectors have the same weights but for the first and the last one.
   if (along == Along::pixels) return pixel >= lanes && wide.out > 2 && wide.runs[1].count == wide.out - 2;
-  return along == Along::pairs && !past_cache && tile_count() == 1 && wide.out >= lanes;
+  return along == Along::pairs && (is_volume || !past_cache) && tile_count() == 1 && wide.out >= lanes;
+}
+
+template <class A>
+bool Rows<A>::is_halved() const {
+  const auto halves = [](const SumAxis<A>& axis) {
+    if (axis.out != 2 * axis.in) return false;
+    for (std::int64_t r = 0; r < axis.out; ++r) {
+      if (axis.terms(r) != 1 || axis.first(r) != r / 2) return false;
+    }
+    return true;
+  };
+  if (!has_registers() || levels != 1 || !halves(level[0]) || !halves(wide)) return false;
+  return along == Along::pixels ? pixel >= lanes : pixel == 1 && tile_count() == 1 && wide.in >= lanes;
 }
 
 template <class A>
 void Rows<A>::lay_out_gradient() {
+  halved = is_halved();
+  halves_alike = halved;
+  for (std::int64_t r = 1; halves_alike && r < wide.out; r += 2) halves_alike = wide.repeats[at(r)] != 0;
   twofold = is_twofold();
+  if (twofold && levels == 2) return lay_out_volumes();
   std::int64_t longest = along == Along::nothing ? std::min(out_columns, kRowElements) : 0;
   std::int64_t longest_out = longest;
   for (const Tile& t : tiles) {
@@ -419,6 +445,27 @@ void Rows<A>::lay_out_gradient() {
   kept = reserve(kept_rows * longest + kBeyond);
   // Three rows for the sums of each level, and three for those of all.
   spare = reserve(pitch * 3 * (levels + 1));
+  scratch_bytes = layout.bytes();
+}
+
+// Of twofold on two levels.
+template <class A>
+void Rows<A>::lay_out_volumes() {
+  // Of one sum: with two of them and what is read the first cache has enough; columns of many elements are so large
+  // that rows at the borders, which are summed twice, would cost more.
+  const std::int64_t sum_bytes = along == Along::pairs ? std::int64_t{9} << 10 : std::int64_t{128} << 10;
+  constexpr std::int64_t kPartRows = 8;
+  const std::int64_t row = in_columns * pixel;
+  const std::int64_t most = sum_bytes / (row * static_cast<std::int64_t>(sizeof(A)));  // rows of dy
+  plane_rows = std::clamp<std::int64_t>((most - 2) / 2 / 2 * 2, 2, level[1].out);
+  plane_pitch = round_up((2 * plane_rows + 2) * row + kBeyond, 16);
+  at_once = kPartRows;
+  tiles = {tile_of(wide, 0, out_columns)};
+
+  ScratchLayout layout;
+  result = layout.reserve(2 * plane_pitch, sizeof(A));
+  sums = layout.reserve(4 * (pixel + lanes), sizeof(A));
+  spare = layout.reserve(6 * (in_columns + 2 * kBeyond), sizeof(A));
   scratch_bytes = layout.bytes();
 }
 

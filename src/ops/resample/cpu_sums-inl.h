@@ -124,6 +124,15 @@ HWY_INLINE void export_row(const Rows<A>& rows, const L* from, std::int64_t n, T
   }
 }
 
+// Whether rows of the output, and columns of several elements, are whole lines that follow each other.
+template <class T, class A>
+HWY_INLINE bool writes_lines(const Rows<A>& rows, const T* out) {
+  constexpr std::int64_t kLine = 64;
+  const std::int64_t unit = rows.along == Along::pixels ? rows.pixel : rows.out_columns;
+  return rows.out_follows && reinterpret_cast<std::uintptr_t>(out) % kLine == 0 &&
+         unit * static_cast<std::int64_t>(sizeof(T)) % kLine == 0;
+}
+
 // ---- Sums of rows ----------------------------------------------------------------------------------------
 
 // The last elements of a row that no whole vector may read: those of the tensor.
