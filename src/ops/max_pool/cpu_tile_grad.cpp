@@ -194,7 +194,7 @@ class GradTiles {
     const std::uint8_t* winners = nullptr;
     const T* dy = nullptr;
     std::int64_t winners_step = 0, dy_step = 0;
-    bool has_others = false;  // beyond the ends of rows stand winners that may be taken for theirs
+    bool has_others = false;  // beyond the ends of rows and planes stand winners that may be taken for theirs
   };
 
   // Where the plane begins in a tensor; and whether `count` rows from row `first` on may be read there, rows beyond the
@@ -211,8 +211,9 @@ class GradTiles {
 
   // Whether that may be done with the winners: what stands beyond is not taken for theirs, or is marked.
   [[nodiscard]] bool is_in_place(std::int64_t first, std::int64_t count) const {
-    return group_.window >= 0 && is_readable(t_.stored.tensor, first, count) && (kStride == 1 || rows_end_beyond_x_) &&
-           (planes_end_beyond_x_ || (first >= 0 && first + count <= axis_h().output));
+    if (group_.window < 0 || !is_readable(t_.stored.tensor, first, count)) return false;
+    return kStride == 1 || planes_end_beyond_x_ ||
+           (rows_end_beyond_x_ && first >= 0 && first + count <= axis_h().output);
   }
 
   // `count` rows of windows from row `first` on, checked.
@@ -231,7 +232,7 @@ class GradTiles {
     if (const PoolTensor& stored = t_.stored.tensor; reads_in_place_ && is_in_place(first, count)) {
       windows.winners_step = stored.view.strides[3];
       windows.winners = stored_.bytes() + plane_of(stored) + first * windows.winners_step;
-      windows.has_others = !rows_end_beyond_x_;
+      windows.has_others = !planes_end_beyond_x_;
       if (checked_ = std::max(checked_, first); checked_ < end) {
         stored_.check({n_, c_, group_.window, checked_, 0, axis_w().output}, end - checked_,
                       windows.winners + (checked_ - first) * windows.winners_step, windows.winners_step);
@@ -304,11 +305,18 @@ class GradTiles {
     const T* dy;
     std::int64_t winners_row, dy_row;    // from a row to the next
     std::int64_t winners_step, dy_step;  // from a row to the next that the tile reads
-    const std::uint8_t* outside;         // of a row: 0 for a window, all ones elsewhere
     std::int64_t step;                   // from a window to the next that reaches an element
     int tap;                             // of the first tap that the tile's plane has
     std::int64_t ahead;                  // windows that are asked for so far ahead; 0: none
   };
+
+  // What may not be taken for a window.
+  struct Marks {
+    const std::uint8_t* outside;    // of a row: 0 for a window, all ones elsewhere
+    std::int64_t clear, clear_end;  // lanes of dx that no window beyond the ends of rows reaches
+    unsigned rows;                  // bit k: row k that the tile reads is one of the plane
+  };
+  static constexpr unsigned kAllRows = (1u << kRows) - 1;
 
   // The tap that sum k of a tile, of row k / kStride and column k mod kStride, is in a window; -1: none.
   template <int kPhase>
@@ -317,19 +325,13 @@ class GradTiles {
     return k >= kHeight * kStride || row_number < 0 || column_number < 0 ? -1 : row_number * kWindow + column_number;
   }
 
-  // Adds the windows of a row to a tile's sums, in ascending order; then those of the next rows. (Four vectors: there
-  // are no arrays of scalable ones.)
-  template <int kPhase, bool kMarks, int kNext = 0, class D, class V>
-  static HWY_INLINE void add_windows(D d, const Sources& sources, const std::uint8_t* winners, const T* dy,
-                                     const std::uint8_t* outside, V& a, V& b, V& c, V& e) {
-    if constexpr (kNext < kRows * kShifts) {
-      constexpr int kRow = kNext / kShifts;
-      constexpr int kShift = kNext % kShifts + kFirstShift;
+  // Adds the windows of a row from kShift on to a tile's sums, in ascending order. (Four vectors: there are no arrays
+  // of scalable ones.)
+  template <int kPhase, bool kMarks, int kRow, int kShift, class D, class V>
+  static HWY_INLINE void add_row(D d, const Sources& sources, const std::uint8_t* winners, const T* dy,
+                                 const std::uint8_t* outside, V& a, V& b, V& c, V& e) {
+    if constexpr (kShift < kShifts + kFirstShift) {
       constexpr auto tap = [](int k) { return tap_of_sum<kPhase>(kRow, kShift, k); };
-      if constexpr (kNext > 0 && kNext % kShifts == 0) {
-        winners = step_on(winners, sources.winners_step);
-        dy = step_on(dy, sources.dy_step);
-      }
       if constexpr (tap(0) >= 0 || tap(1) >= 0 || tap(2) >= 0 || tap(3) >= 0) {
         const std::int64_t at = kShift * sources.step;
         const hn::Rebind<std::uint8_t, D> bytes;
@@ -341,7 +343,23 @@ class GradTiles {
         if constexpr (tap(2) >= 0) c = add_if(byte_is(d, winner, sources.tap + tap(2)), c, v);
         if constexpr (tap(3) >= 0) e = add_if(byte_is(d, winner, sources.tap + tap(3)), e, v);
       }
-      add_windows<kPhase, kMarks, kNext + 1>(d, sources, winners, dy, outside, a, b, c, e);
+      add_row<kPhase, kMarks, kRow, kShift + 1>(d, sources, winners, dy, outside, a, b, c, e);
+    }
+  }
+
+  // All rows. kMarks: those that are not there, and windows beyond the ends of rows, are left out.
+  template <int kPhase, bool kMarks, int kRow = 0, class D, class V>
+  static HWY_INLINE void add_windows(D d, const Sources& sources, const std::uint8_t* winners, const T* dy,
+                                     const std::uint8_t* outside, unsigned rows, V& a, V& b, V& c, V& e) {
+    if constexpr (kRow < kRows) {
+      if constexpr (kRow > 0) {
+        winners = step_on(winners, sources.winners_step);
+        dy = step_on(dy, sources.dy_step);
+      }
+      if (!kMarks || (rows >> kRow & 1) != 0) {
+        add_row<kPhase, kMarks, kRow, kFirstShift>(d, sources, winners, dy, outside, a, b, c, e);
+      }
+      add_windows<kPhase, kMarks, kRow + 1>(d, sources, winners, dy, outside, rows, a, b, c, e);
     }
   }
 
@@ -392,11 +410,12 @@ class GradTiles {
 
   // A vector of every row.
   template <Way kWay, bool kPlanar, bool kMarks, int kPhase, class D>
-  static HWY_INLINE void put_rows(D d, const Sources& sources, const Targets& targets, std::int64_t i,
-                                  std::int64_t at) {
+  static HWY_INLINE void put_rows(D d, const Sources& sources, const Marks& marks, const Targets& targets,
+                                  std::int64_t i, std::int64_t at) {
     using V = hn::Vec<D>;
     V a = hn::Zero(d), b = hn::Zero(d), c = hn::Zero(d), e = hn::Zero(d);
-    add_windows<kPhase, kMarks>(d, sources, sources.winners + i, sources.dy + i, sources.outside + i, a, b, c, e);
+    add_windows<kPhase, kMarks>(d, sources, sources.winners + i, sources.dy + i, kMarks ? marks.outside + i : nullptr,
+                                kMarks ? marks.rows : kAllRows, a, b, c, e);
     if constexpr (kStride == 2) {
       put_pairs<kWay, kPlanar>(d, targets, 0, at, a, b);
       put_pairs<kWay, kPlanar>(d, targets, 1, at, c, e);
@@ -429,7 +448,8 @@ class GradTiles {
   template <Way kWay, bool kPlanar, class D, class V>
   static HWY_INLINE void put_pairs(D d, const Targets& targets, int out, std::int64_t at, V first, V second) {
     if constexpr (kPlanar && kWay != Way::block && std::is_same_v<T, bf16> && hn::MaxLanes(D()) > 1) {
-      if (at + lanes(d) < targets.end) return put_words<kWay>(targets.dx[out] + at, interleaved<bf16>(d, first, second));
+      if (at + lanes(d) < targets.end)
+        return put_words<kWay>(targets.dx[out] + at, interleaved<bf16>(d, first, second));
     }
     if constexpr (kPlanar) {
       put<kWay>(d, targets, out, at, interleave_lower(d, first, second));
@@ -461,7 +481,7 @@ class GradTiles {
   // With stride 1, a row from element i on. What is left behind whole vectors is taken by one that overlaps the last,
   // or, if half as many lanes are enough, by those.
   template <bool kMarks, int kMostLanes>
-  static HWY_INLINE void make_run(const Sources& sources, const Targets& targets, std::int64_t i) {
+  static HWY_INLINE void make_run(const Sources& sources, const Marks& marks, const Targets& targets, std::int64_t i) {
     const hn::CappedTag<float, kMostLanes> d;
     const std::int64_t whole = (targets.end - i) / lanes(d) * lanes(d), rest = targets.end - i - whole;
     const bool overlaps = kMostLanes == kLeastLanes || (targets.end >= lanes(d) && 2 * rest > lanes(d));
@@ -469,10 +489,16 @@ class GradTiles {
     for (; i < end; i += lanes(d)) {
       const std::int64_t at = std::max<std::int64_t>(std::min(i, targets.end - lanes(d)), 0);
       ask_for_windows(sources, i);
-      put_rows<Way::known_later, true, kMarks, 0>(d, sources, targets, at, at);
+      if constexpr (kMarks && kMostLanes == kLanes) {
+        if (marks.rows == kAllRows && at >= marks.clear && at + lanes(d) <= marks.clear_end) {
+          put_rows<Way::known_later, true, false, 0>(d, sources, marks, targets, at, at);
+          continue;
+        }
+      }
+      put_rows<Way::known_later, true, kMarks, 0>(d, sources, marks, targets, at, at);
     }
     if constexpr (kMostLanes > kLeastLanes) {
-      if (end < targets.end) make_run<kMarks, kMostLanes / 2>(sources, targets, end);
+      if (end < targets.end) make_run<kMarks, kMostLanes / 2>(sources, marks, targets, end);
     }
   }
 
@@ -480,9 +506,11 @@ class GradTiles {
   // there.
   struct Rows {
     Sources sources;  // of the first tile
+    Marks marks;
     std::int64_t row, rows, end, dilation;
-    T* dx;         // and how far its rows, and those of a block, are apart
-    float* block;  // from row `row` on
+    std::int64_t window, windows;  // the first tile's first row of windows; how many there are in the plane
+    T* dx;                         // and how far its rows, and those of a block, are apart
+    float* block;                  // from row `row` on
     std::int64_t dx_step, block_step, unit;
     T* trash;
     Way way;
@@ -497,6 +525,13 @@ class GradTiles {
         Sources sources = rows.sources;
         sources.winners += first / kStride * rows.sources.winners_row;
         sources.dy += first / kStride * rows.sources.dy_row;
+        Marks marks = rows.marks;
+        if constexpr (kMarks) {
+          for (int k = 0; k < kRows; ++k) {
+            const std::int64_t o = rows.window + first + k * rows.dilation;
+            marks.rows |= (o >= 0 && o < rows.windows ? 1u : 0u) << k;
+          }
+        }
         Targets targets{
             .dx = {}, .block = {}, .end = rows.block_step, .unit = rows.unit, .way = rows.way, .next_x = rows.next_x};
         for (int out = 0; out < kHeight; ++out) {
@@ -505,25 +540,25 @@ class GradTiles {
           targets.dx[out] = is_there ? rows.dx + h * rows.dx_step : rows.trash;
           targets.block[out] = is_there ? rows.block + from * rows.block_step : reinterpret_cast<float*>(rows.trash);
         }
-        make_tile<kWay, kMarks, kPhase>(sources, targets);
+        make_tile<kWay, kMarks, kPhase>(sources, marks, targets);
       }
     }
   }
 
   template <Way kWay, bool kMarks, int kPhase>
-  static HWY_INLINE void make_tile(const Sources& sources, const Targets& targets) {
+  static HWY_INLINE void make_tile(const Sources& sources, const Marks& marks, const Targets& targets) {
     const TileLanes d;
     if constexpr (kStride == 1) {
-      make_run<kMarks, kLanes>(sources, targets, 0);
+      make_run<kMarks, kLanes>(sources, marks, targets, 0);
     } else if (targets.unit == 1) {
       for (std::int64_t at = 0, i = 0; at < targets.end; at += 2 * lanes(d), i += lanes(d)) {
         if constexpr (kAsksForX) ask_for_x(targets, at, 2 * lanes(d));
-        put_rows<kWay, true, kMarks, kPhase>(d, sources, targets, i, at);
+        put_rows<kWay, true, kMarks, kPhase>(d, sources, marks, targets, i, at);
       }
     } else {
       for (std::int64_t column = 0, i = 0; column < targets.end; column += 2 * targets.unit) {
         for (std::int64_t c = 0; c < targets.unit; c += lanes(d), i += lanes(d)) {
-          put_rows<kWay, false, kMarks, kPhase>(d, sources, targets, i, column + c);
+          put_rows<kWay, false, kMarks, kPhase>(d, sources, marks, targets, i, column + c);
         }
       }
     }
@@ -551,14 +586,21 @@ class GradTiles {
                           .dy_row = windows.dy_step,
                           .winners_step = dilation * windows.winners_step,
                           .dy_step = dilation * windows.dy_step,
-                          .outside = outside_ + at,
                           .step = axis_w().dilation * t_.unit,
                           .tap = 0,
-                          .ahead = t_.past_cache ? kWindowsAhead / (t_.unit == 1 ? 1 : 2) : 0},
+                          .ahead = t_.unit == 1    ? kWindowsAhead
+                                   : t_.past_cache ? kWindowsAhead / 2
+                                                   : 0},
+              .marks = {.outside = outside_ + at,
+                        .clear = ((kWindow - 1) * axis_w().dilation - axis_w().start_padding) * t_.unit,
+                        .clear_end = (axis_w().output - axis_w().start_padding) * t_.unit,
+                        .rows = 0},
               .row = row,
               .rows = count,
               .end = end,
               .dilation = dilation,
+              .window = windows.first,
+              .windows = axis_h().output,
               .dx = nullptr,
               .block = nullptr,
               .dx_step = s[3],

@@ -15,8 +15,7 @@ constexpr PoolTileShape kShapes[] = {{2, 2}, {3, 2}, {3, 1}, {5, 1}};
 constexpr std::int64_t kMostLanes = 16;        // of a vector; channels innermost are a multiple of it
 constexpr std::int64_t kLongestRow = 1 << 15;  // elements
 constexpr std::int64_t kMostDilation = 8;      // so many rows more wait in scratch memory
-constexpr std::int64_t kWidestTurned = 32;     // columns; wider rows fill vectors by themselves...
-constexpr std::int64_t kWidestSought = 64;     // ...but where winners are sought in f32, there is more to gain
+constexpr std::int64_t kWidestTurned = 32;     // columns; wider rows fill vectors by themselves
 constexpr std::int64_t kLargestTurned = 4096;  // elements of a plane: 16 of them fit the second cache
 constexpr std::int64_t kMostSlack = 64;        // lanes of a scratch row that belong to nobody
 constexpr std::int64_t kBlockBytes = 8192;     // of what an item writes, about: it fits the nearest cache
@@ -108,8 +107,8 @@ std::string refuse_turned(const MaxPoolGradPlan& plan) {
   if (g.channels % kTurnedPlanes != 0)
     return fmt::format("{} channels, expected a multiple of {}", g.channels, kTurnedPlanes);
   if (g.axes[2].stride != 1) return "windows of stride 2 are faster where they lie";
-  const std::int64_t widest = recomputes && plan.dx.dtype == DType::f32 ? kWidestSought : kWidestTurned;
-  if (g.axes[2].input > widest) return fmt::format("planes are {} wide, expected at most {}", g.axes[2].input, widest);
+  if (g.axes[2].input > kWidestTurned)
+    return fmt::format("planes are {} wide, expected at most {}", g.axes[2].input, kWidestTurned);
   if (plane_size(plan.dx) > kLargestTurned)
     return fmt::format("planes have {} elements, expected at most {}", plane_size(plan.dx), kLargestTurned);
   for (const Tensor* tensor : {&plan.dx, &plan.dy, recomputes ? &plan.x : &plan.dy}) {

@@ -124,7 +124,8 @@ HWY_INLINE void along_pixels(const Rows<A>& rows, const Tile& tile, std::int64_t
 
 // Sums of two rows, and of two columns along them, at once: nearest, twice the size. A column is a vector or more.
 template <class A, class T, class U>
-HWY_INLINE void nearest_pixels(const T* from, std::int64_t stride, std::int64_t columns, std::int64_t pixel, U* to) {
+HWY_INLINE void nearest_pixels(const T* from, std::int64_t stride, std::int64_t columns, std::int64_t pixel,
+                               bool streams, U* to) {
   const Lanes<A> d;
   constexpr std::int64_t kAhead = 2048 / sizeof(T);  // of two rows in turn the processor does not see what comes next
   for (std::int64_t i = 0; i < columns; ++i, from += 2 * pixel, to += pixel) {
@@ -135,7 +136,7 @@ HWY_INLINE void nearest_pixels(const T* from, std::int64_t stride, std::int64_t 
       const std::int64_t c = overlapping(at, pixel, lanes(d)), e = c + pixel;
       const auto left = hn::Add(load(d, from + c), load(d, below + c));
       const auto right = hn::Add(load(d, from + e), load(d, below + e));
-      store(d, hn::Add(hn::Add(hn::Zero(d), left), right), to + c);
+      store_or_stream(d, hn::Add(hn::Add(hn::Zero(d), left), right), to + c, streams);
     }
   }
 }

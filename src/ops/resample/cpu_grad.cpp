@@ -42,12 +42,15 @@ class GradientPart {
     cursor.set(rows_.walk, job_.first_row);
     // Rows that share what is kept between levels are done tile by tile, others block by block.
     for (std::int64_t row = job_.first_row; row < job_.last_row;) {
-      const std::int64_t length = rows_.kept_rows > 0 ? rows_.run() - row % rows_.run() : rows_.at_once;
+      const bool shares = rows_.kept_rows > 0 || rows_.carries;
+      const std::int64_t length = shares ? rows_.run() - row % rows_.run() : rows_.at_once;
       const std::int64_t end = std::min(row + length, job_.last_row);
       for (std::int64_t t = job_.first_tile; t < job_.last_tile; ++t) {
         kept_low_ = kept_high_ = 0;
+        begun_ = -1;
         if (t > job_.first_tile) cursor.set(rows_.walk, row);
         for (std::int64_t first = row; first < end; first += rows_.at_once) {
+          left_ = end - first;
           block(cursor, std::min(rows_.at_once, end - first), t);
         }
       }
@@ -158,7 +161,9 @@ class GradientPart {
   // The same where two rows make one and two columns make one.
   void block_of_doubles(RowCursor& cursor, std::int64_t count, const Tile& tile) {
     const SumAxis<A>& axis = rows_.level[0];
-    const bool in_scratch = rows_.past_cache || !rows_.out_contiguous;
+    const bool streams = rows_.past_cache && rows_.along == Along::pixels && rows_.pixel % rows_.lanes == 0 &&
+                         writes_lines(rows_, static_cast<const T*>(dx_));
+    const bool in_scratch = (rows_.past_cache && !streams) || !rows_.out_contiguous;
     const std::int64_t n = (tile.last - tile.first) * rows_.pixel;
     for (std::int64_t i = 0; i < count; ++i, cursor.next(rows_.walk)) {
       const std::int64_t r = level_index(1, cursor);
@@ -167,19 +172,19 @@ class GradientPart {
       out_[i] = cursor.out + tile.first * rows_.out_column_stride;
       source_[i] = i;
       if (in_scratch) {
-        add_doubles(from, tile, result_ + i * n);
+        add_doubles(from, tile, false, result_ + i * n);
       } else {
         if (rows_.pixel == 1) prefetch(from + 2 * rows_.at_once * axis.in_stride, 2 * tile.high);
-        add_doubles(from, tile, dx_ + out_[i]);
+        add_doubles(from, tile, streams, dx_ + out_[i]);
       }
     }
     if (in_scratch) store_block(count, count, tile, result_);
   }
   template <class U>
-  HWY_INLINE void add_doubles(const T* from, const Tile& tile, U* to) const {
+  HWY_INLINE void add_doubles(const T* from, const Tile& tile, bool streams, U* to) const {
     const std::int64_t stride = rows_.level[0].in_stride, columns = tile.last - tile.first;
     if (rows_.along == Along::pairs) return nearest_pairs<A>(from, stride, columns, to);
-    nearest_pixels<A>(from, stride, columns, rows_.pixel, to);
+    nearest_pixels<A>(from, stride, columns, rows_.pixel, streams, to);
   }
 
   template <class U>
@@ -203,7 +208,7 @@ class GradientPart {
     const int last = rows_.walk.rank - 1;
     const std::int64_t out_step = last < 0 ? 0 : rows_.walk.out_strides[static_cast<std::size_t>(last)];
     std::int64_t unique = 0;
-    begun_ = -1;
+    if (!rows_.carries) begun_ = -1;
     for (std::int64_t i = 0; i < count;) {
       const std::int64_t r = axis == nullptr ? 0 : cursor.index[static_cast<std::size_t>(last)];
       if (direct && (i == 0 || r == 0)) ask_for_rows(*axis, r, count - i, dy_ + cursor.in);
@@ -214,10 +219,12 @@ class GradientPart {
         A* to = sums_ + unique * pitch + (done - tile.low) * rows_.pixel;
         const Row<A> row{to, rows_.along == Along::pairs ? to + rows_.half : nullptr};
         const std::int64_t room = count - i;
+        next_is_wanted_ = i + 1 < (rows_.carries ? left_ : count);
         if (kept != nullptr) {
           run = sum_some<A>(*axis, r, room, kept, n, nullptr, n, pitch, row);
         } else if (direct) {
           const T* from = dy_ + cursor.in + done * rows_.in_column_stride;
+          if (begun_ == r && begun_at_ != to) std::memcpy(to, begun_at_, static_cast<std::size_t>(n) * sizeof(A));
           run = sum_some<T>(*axis, r, room, from, axis->in_stride, end_, n, pitch, row);
         } else {
           sum_all_levels(cursor, done, tile.high, row);
@@ -247,7 +254,7 @@ class GradientPart {
     const auto& run = axis.runs[static_cast<std::size_t>(r)];
     const Terms<A, From> of = terms(axis, r, from, stride, readable);
     if (of.count > 4 && row.odd == nullptr) {
-      sum_shared(axis, r, room, of, n, pitch, row.to);
+      sum_shared(axis, r, of, n, pitch, row.to);
       return 1;
     }
     const std::int64_t count = std::min(run.count, room / run.repeat);
@@ -275,19 +282,20 @@ class GradientPart {
 
   // Sum r, of many terms. Those that it shares with the next sum, whose row of scratch follows, are added to both.
   template <class From>
-  HWY_INLINE void sum_shared(const SumAxis<A>& axis, std::int64_t r, std::int64_t room, const Terms<A, From>& of,
-                             std::int64_t n, std::int64_t pitch, A* to) {
+  HWY_INLINE void sum_shared(const SumAxis<A>& axis, std::int64_t r, const Terms<A, From>& of, std::int64_t n,
+                             std::int64_t pitch, A* to) {
     const bool beyond = of.may_read_beyond(n);
     const std::int64_t begun = begun_ == r ? axis.shared[static_cast<std::size_t>(r - 1)] : 0;
     // What is written beyond n must not reach the next sum, which is begun already.
     const bool apart = n % rows_.lanes == 0 || pitch >= n + rows_.lanes;
-    const std::int64_t shared = room > 1 && beyond && apart ? axis.shared[static_cast<std::size_t>(r)] : 0;
+    const std::int64_t shared = next_is_wanted_ && beyond && apart ? axis.shared[static_cast<std::size_t>(r)] : 0;
     if (begun == 0 && shared == 0) return sum_terms(of, n, rows_.along == Along::nothing, {to, nullptr});
     add_many(of.part(begun, of.count - shared - begun), n, beyond, begun > 0, to);
     begun_ = -1;
     if (shared == 0) return;
     add_to_both(of.part(of.count - shared, shared), of.weight + of.count, n, to, to + pitch);
     begun_ = r + 1;
+    begun_at_ = to + pitch;
   }
 
   // Where that helps: asks for what up to `count` sums from r on add, of rows that begin at `from`, and some more, if
@@ -410,7 +418,10 @@ class GradientPart {
   A* kept_;  // rows [kept_low_, kept_high_) of the level before the last
   std::int64_t kept_low_ = 0, kept_high_ = 0;
   const T* asked_ = nullptr;  // the end of what has been asked for
+  std::int64_t left_ = 0;     // rows from this block on that follow each other
   std::int64_t begun_ = -1;   // the sum whose first terms are added already
+  A* begun_at_ = nullptr;     // and where it is
+  bool next_is_wanted_ = false;
   // Of each row of a block: where it goes in dx, and which row of scratch it is.
   std::int64_t out_[kMostAtOnce], source_[kMostAtOnce];
   std::int64_t first_[kMostAtOnce];  // where each row of scratch goes first

@@ -102,6 +102,7 @@ struct Rows {
   Along along = Along::nothing;
   std::vector<Tile> tiles{};  // of a row that is left alone, which may be very long, they are not listed
   std::int64_t at_once = 1;   // rows of a block
+  bool carries = false;       // sums that are begun stay for the next block
   bool asks_ahead = false;    // rows of the input are asked for ahead of their sums
   std::int64_t lanes = 1;
   std::int64_t element = 4;  // bytes
@@ -173,6 +174,7 @@ struct Rows {
  private:
   void set_walk(const Tensor& input, const Tensor& output, std::span<const AxisTable> axes);
   void choose_along(Direction direction);
+  [[nodiscard]] bool has_few_terms() const;
   bool try_pairs();
   [[nodiscard]] bool has_registers() const;
   [[nodiscard]] bool is_twofold() const;

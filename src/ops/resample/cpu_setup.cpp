@@ -287,6 +287,13 @@ bool Rows<A>::try_lookups(Direction direction) {
   return true;
 }
 
+// Sums of more share their rows, and ask for them by themselves.
+template <class A>
+bool Rows<A>::has_few_terms() const {
+  constexpr std::int64_t kFew = 4;
+  return levels != 1 || longest_sum(level[0]) <= kFew;
+}
+
 template <class A>
 void Rows<A>::choose_along(Direction direction) {
   if (along != Along::nothing) {
@@ -314,12 +321,12 @@ void Rows<A>::choose_along(Direction direction) {
   std::int64_t longest = along == Along::nothing ? std::min(out_columns, kRowElements) : 1;
   for (const Tile& t : tiles) longest = std::max(longest, (t.high - t.low) * pixel);
   if (along == Along::transpose && longest * lanes > kBlockElements) along = Along::pixels;
-  constexpr std::int64_t kFew = 4;  // sums of more share their rows, and ask for them by themselves
-  const bool few = levels != 1 || longest_sum(level[0]) <= kFew;
-  // The last sum of a block shares nothing.
+  const bool few = has_few_terms();
+  carries = direction == Direction::gradient && !few && in_contiguous && tile_count() == 1 && along != Along::pairs;
+  // Unless it is carried on, the last sum of a block shares nothing.
   at_once = along == Along::transpose ? lanes
-            : along == Along::pixels  ? std::clamp<std::int64_t>(16 * kRowElements / longest, 1, few ? 4 : 16)
-                                      : std::clamp<std::int64_t>(kRowElements / longest, 1, 16);
+            : along == Along::pixels ? std::clamp<std::int64_t>(16 * kRowElements / longest, 1, few || carries ? 4 : 16)
+                                     : std::clamp<std::int64_t>(kRowElements / longest, 1, 16);
   if (past_cache && levels == 1 && in_follows && few) {
     // What comes from memory must not wait for long work in between.
     constexpr std::int64_t kFreshBytes = 4096;
@@ -338,6 +345,8 @@ void Rows<A>::cut_tiles(Direction direction) {
   std::int64_t most = along == Along::transpose ? kRowElements / 2 : kRowElements;
   if (along == Along::pixels && direction == Direction::gradient)
     most = std::max({levels > 1 ? kRowElements : kRowElements / 4, 16 * pixel, 4 * reach(wide, 1) * pixel});
+  // Two sums of many rows stay in the second cache while those are read, which are long then.
+  if (along == Along::pixels && levels == 1 && !has_few_terms()) most = 4 * kRowElements;
   for (std::int64_t first = 0; first < out_columns;) {
     Tile t = tile_of(wide, first, std::min(first + step, out_columns));
     while (t.last < out_columns) {
@@ -436,7 +445,7 @@ void Rows<A>::lay_out_gradient() {
 
   ScratchLayout layout;
   const auto reserve = [&](std::int64_t elements) { return layout.reserve(elements, sizeof(A)); };
-  sums = reserve(kLead + pitch * at_once);
+  sums = reserve(kLead + pitch * (at_once + (carries ? 1 : 0)));
   if (along == Along::transpose) {
     across = reserve((longest + kBeyond) * lanes);
     across_out = reserve((longest_out + kBeyond) * lanes);
