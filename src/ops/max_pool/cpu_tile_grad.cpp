@@ -517,6 +517,16 @@ class GradTiles {
     std::ptrdiff_t next_x;  // bytes from an element of dx to that of x a block further on; 0: do not ask for it
   };
 
+  // Which rows of windows exist that the tile of row `first` reads.
+  static HWY_INLINE unsigned rows_there(const Rows& rows, std::int64_t first) {
+    unsigned there = 0;
+    for (int k = 0; k < kRows; ++k) {
+      const std::int64_t o = rows.window + first + k * rows.dilation;
+      there |= (o >= 0 && o < rows.windows ? 1u : 0u) << k;
+    }
+    return there;
+  }
+
   template <Way kWay, bool kMarks, int kPhase>
   static HWY_NOINLINE void make_rows(const Rows& in) {
     const Rows rows = in;
@@ -525,13 +535,8 @@ class GradTiles {
         Sources sources = rows.sources;
         sources.winners += first / kStride * rows.sources.winners_row;
         sources.dy += first / kStride * rows.sources.dy_row;
-        Marks marks = rows.marks;
-        if constexpr (kMarks) {
-          for (int k = 0; k < kRows; ++k) {
-            const std::int64_t o = rows.window + first + k * rows.dilation;
-            marks.rows |= (o >= 0 && o < rows.windows ? 1u : 0u) << k;
-          }
-        }
+        const Marks marks{rows.marks.outside, rows.marks.clear, rows.marks.clear_end,
+                          kMarks ? rows_there(rows, first) : kAllRows};
         Targets targets{
             .dx = {}, .block = {}, .end = rows.block_step, .unit = rows.unit, .way = rows.way, .next_x = rows.next_x};
         for (int out = 0; out < kHeight; ++out) {

@@ -17,6 +17,9 @@
 
 #include <hwy/highway.h>
 
+#include <cstddef>
+#include <cstdint>
+
 HWY_BEFORE_NAMESPACE();
 namespace bp::cpu::HWY_NAMESPACE {
 
@@ -55,7 +58,12 @@ class HalvedPart {
   }
 
  private:
-  static constexpr std::int64_t kAhead = 4096 / sizeof(T);  // elements that lines are asked for ahead
+  static constexpr std::int64_t kAhead = 4096;  // bytes that lines are asked for ahead
+
+  template <class E>
+  static HWY_INLINE const std::byte* ahead(const E* p) {
+    return reinterpret_cast<const std::byte*>(p) + kAhead;
+  }
 
   // Rows [r, end) of one plane of dx, two at a time where they are alike.
   void make(const T* from, std::int64_t r, std::int64_t end, T* to) const {
@@ -83,11 +91,10 @@ class HalvedPart {
   // v at `to` and, kPair, at `below` as well; the lines that follow are asked for.
   template <bool kPair, bool kStreams, class E, class DE, class VE>
   static HWY_INLINE void put(DE d, VE v, E* to, E* below) {
-    constexpr std::int64_t kElements = kAhead * static_cast<std::int64_t>(sizeof(T) / sizeof(E));
-    if constexpr (!kStreams) __builtin_prefetch(to + kElements, 1);
+    if constexpr (!kStreams) __builtin_prefetch(ahead(to), 1);
     store_or_stream(d, v, to, kStreams);
     if constexpr (kPair) {
-      if constexpr (!kStreams) __builtin_prefetch(below + kElements, 1);
+      if constexpr (!kStreams) __builtin_prefetch(ahead(below), 1);
       store_or_stream(d, v, below, kStreams);
     }
   }
@@ -118,7 +125,7 @@ class HalvedPart {
     const V w = hn::Set(d, weight), zero = hn::Zero(d);
     for (std::int64_t at = first_column_ / 2; at < end; at += step) {
       const std::int64_t c = overlapping(at, end, step);
-      __builtin_prefetch(from + c + kAhead);
+      __builtin_prefetch(ahead(from + c));
       const V v = hn::Mul(w, load(d, from + c));
       const V w0 = hn::LoadU(d, along + 2 * c), w1 = hn::LoadU(d, along + 2 * c + step);
       const V even = hn::Add(zero, hn::Mul(hn::ConcatEven(d, w1, w0), v));
@@ -143,7 +150,7 @@ class HalvedPart {
       const V w0 = hn::Set(d, along[i]), w1 = hn::Set(d, along[both ? i + 1 : i]);
       for (std::int64_t at = 0; at < pixel; at += step) {
         const std::int64_t c = overlapping(at, pixel, step);
-        __builtin_prefetch(p + c + kAhead);
+        __builtin_prefetch(ahead(p + c));
         T* q = to + i * pixel + c;
         const V v = hn::Mul(w, load(d, p + c)), left = hn::Add(zero, hn::Mul(w0, v));
         put<kPair, kStreams>(d, left, q, q + stride);

@@ -416,14 +416,14 @@ class TwofoldVolumes {
         prefetch(from + 2 * outer.in_stride + first, end - first);
       }
       each(first, end, [&](std::int64_t i, const auto& load_at) HWY_ATTR {
-        const V v2 = load_at(before + i);
-        V sum = plus_product<T>(hn::LoadU(d, sums + i), w2, v2);
+        const V v2 = load_at(before + i), sum = plus_product<T>(hn::LoadU(d, sums + i), w2, v2);
         if constexpr (kTwo) {
           const V v3 = load_at(from + i);
-          sum = plus_product<T>(sum, w3, v3);
+          hn::StoreU(plus_product<T>(sum, w3, v3), d, sums + i);
           if constexpr (kNext) hn::StoreU(plus_product<T>(hn::Mul(x0, v2), x1, v3), d, next + i);
+        } else {
+          hn::StoreU(sum, d, sums + i);
         }
-        hn::StoreU(sum, d, sums + i);
       });
     }
   }
