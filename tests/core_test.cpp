@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The core: conversions of the half types, arithmetic that is not contracted, views that meet or do not.
+#include "core/cache_size.h"
 #include "core/checked.h"
 #include "core/dtype.h"
 #include "core/tensor.h"
@@ -12,12 +13,28 @@
 #include <cstdlib>
 #include <random>
 #include <set>
+#include <sstream>
+#include <string>
 #include <vector>
 
 namespace {
 
 using bp::Sharing;
 using bp::Tensor;
+
+// ---- Caches ---------------------------------------------------------------------------------------------
+
+TEST(Cache, ItsSharersAreCounted) {
+  const auto count = [](const std::string& list) {
+    std::istringstream text(list);
+    return bp::processors_in(text);
+  };
+  EXPECT_EQ(count("0\n"), 1u);
+  EXPECT_EQ(count("0-1\n"), 2u);
+  EXPECT_EQ(count("0-3,8-11\n"), 8u);
+  EXPECT_EQ(count("0,2,4-7\n"), 6u);
+  EXPECT_EQ(count(""), 0u);
+}
 
 // ---- f16 and bf16 --------------------------------------------------------------------------------------
 

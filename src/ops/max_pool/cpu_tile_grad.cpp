@@ -688,7 +688,9 @@ namespace bp::cpu {
 
 HWY_EXPORT(RunPoolGradTiles);
 
-std::size_t run_tiles(const PoolPart<PoolGradTiles>& part) { return BP_DISPATCH(RunPoolGradTiles)(part); }
+std::size_t run_tiles(const PoolPart<PoolGradTiles>& part) {
+  return part.setup->offers ? run_offers(part) : BP_DISPATCH(RunPoolGradTiles)(part);
+}
 
 std::unique_ptr<Kernel> make_max_pool_grad_tiles(std::shared_ptr<const MaxPoolGradPlan> plan,
                                                  const Settings& settings) {

@@ -371,7 +371,7 @@ class TileSearch {
   template <bool kNan>
   [[nodiscard]] bool tile_of_pixels(int count, const Found (&rows)[kTogether]) const {
     if constexpr (hn::MaxLanes(D()) > kNarrowPixel) {
-      if (t_.unit < lanes(D())) return tile_of_pixels<kNan, Place::narrow_pixel>(count, rows);
+      if (t_.pixel < lanes(D())) return tile_of_pixels<kNan, Place::narrow_pixel>(count, rows);
     }
     return tile_of_pixels<kNan, Place::pixel>(count, rows);
   }
@@ -380,7 +380,7 @@ class TileSearch {
     const D d;
     const Source& source = sources_[0];
     const PoolAxis& w = axis_w();
-    const std::int64_t unit = t_.unit;
+    const std::int64_t unit = t_.unit, pixel = t_.pixel;
     M nan = hn::Gt(hn::Zero(d), hn::Zero(d));
     Columns columns;
     for (std::int64_t o = 0; o < w.output; ++o) {
@@ -392,9 +392,9 @@ class TileSearch {
       }
       const std::int64_t at = w.position(o, 0) * unit;
       // The last vector may overlap the one before it.
-      for (std::int64_t i = 0; i < unit; i += lanes(d)) {
-        const std::int64_t c = kPlace == Place::pixel ? std::min(i, unit - lanes(d)) : i;
-        tile_vector<kNan, kPlace>(source, count, columns, hn::Set(DI(), columns.tap[0]), at + c, rows, o * unit + c,
+      for (std::int64_t i = 0; i < pixel; i += lanes(d)) {
+        const std::int64_t c = kPlace == Place::pixel ? std::min(i, pixel - lanes(d)) : i;
+        tile_vector<kNan, kPlace>(source, count, columns, hn::Set(DI(), columns.tap[0]), at + c, rows, o * pixel + c,
                                   nan);
       }
     }

@@ -19,6 +19,8 @@ constexpr std::int64_t kWidestTurned = 32;     // columns; wider rows fill vecto
 constexpr std::int64_t kLargestTurned = 4096;  // elements of a plane: 16 of them fit the second cache
 constexpr std::int64_t kMostSlack = 64;        // lanes of a scratch row that belong to nobody
 constexpr std::int64_t kBlockBytes = 8192;     // of what an item writes, about: it fits the nearest cache
+constexpr std::int64_t kOfferedRows = 32;      // of an item where windows offer their dy, at least: it reads four more
+constexpr std::int64_t kOfferedBytes = 32768;  // of its sums, about: five rows
 
 bool rows_are_contiguous(const Tensor& t, bool channels_innermost) {
   const auto is = [&](int axis, std::int64_t stride) { return t.sizes[axis] == 1 || t.strides[axis] == stride; };
@@ -68,13 +70,38 @@ void cut(PoolTiles& tiles, const PoolGeometry& g, const Tensor& written, const W
   tiles.taps = PoolTaps(g);
   tiles.stored = PoolStored(g, winners);
   const bool channels_innermost = g.channels > 1 && written.strides[1] == 1;
-  tiles.unit = channels_innermost ? g.channels : 1;
+  tiles.unit = tiles.pixel = channels_innermost ? g.channels : 1;
   tiles.planes = channels_innermost ? 1 : g.channels;
   tiles.rows = rows;
   const std::int64_t bytes =
       written.sizes[4] * tiles.unit * static_cast<std::int64_t>(size_of(written.dtype)) * together;
   tiles.rows_in_block = ceil_div(kBlockBytes, bytes) * together;
   tiles.row_blocks = ceil_div(rows - tiles.first_row, tiles.rows_in_block);
+}
+
+// Whether windows over channels that are innermost offer their dy, instead of elements asking for it.
+bool offers(const PoolGeometry& g) {
+  const PoolAxis &d = g.axes[0], &h = g.axes[1], &w = g.axes[2];
+  return PoolTileShape{w.window, w.stride} == PoolTileShape{5, 1} && d.window == 1 && h.dilation == 1 &&
+         w.dilation == 1 && has_room_for_offers();
+}
+
+// An item is some channels of many rows, since it reads rows of windows that others read, too.
+void cut_for_offers(PoolGradTiles& tiles) {
+  tiles.offers = tiles.unit > 1 && offers(tiles.g);
+  if (!tiles.offers) return;
+  const PoolAxis& w = tiles.g.axes[2];
+  const std::int64_t sums = w.window * (w.output + w.window) * static_cast<std::int64_t>(sizeof(float));
+  const bool are_many = tiles.unit % kMostOffered == 0 && sums * kMostOffered <= kOfferedBytes;
+  tiles.pixel = are_many ? kMostOffered : kLeastOffered;
+  tiles.planes = tiles.unit / tiles.pixel;
+  for (std::int64_t o = 0; o < w.output; ++o) {
+    const auto pixel = static_cast<std::size_t>(tiles.pixel);
+    tiles.first_column.insert(tiles.first_column.end(), pixel, static_cast<std::uint8_t>(w.first_tap(o)));
+    tiles.columns.insert(tiles.columns.end(), pixel, static_cast<std::uint8_t>(w.end_tap(o) - w.first_tap(o)));
+  }
+  tiles.row_blocks = std::max<std::int64_t>(tiles.rows / kOfferedRows, 1);
+  tiles.rows_in_block = ceil_div(tiles.rows, tiles.row_blocks);
 }
 
 bool planes_are_contiguous(const Tensor& t) {
@@ -133,10 +160,12 @@ PoolTurned make_turned(const MaxPoolGradPlan& plan, bool past_cache) {
   MaxPoolGradPlan planes = plan;
   planes.geometry.batch = 1;
   planes.geometry.channels = kTurnedPlanes;
-  planes.dx = turned(plan.dx, DType::f32);
-  planes.dy = turned(plan.dy, DType::f32);
+  // Winners are sought in vectors of 32 channels of a half type, of 16 in f32.
+  const DType dtype = offers(t.g) && !recomputes ? plan.dx.dtype : DType::f32;
+  planes.dx = turned(plan.dx, dtype);
+  planes.dy = turned(plan.dy, dtype);
   if (recomputes) {
-    planes.x = turned(plan.x, DType::f32);
+    planes.x = turned(plan.x, dtype);
   } else {
     planes.winners = {WinnersKind::compact, turned(plan.winners.tensor, DType::u8)};
   }
@@ -179,6 +208,7 @@ PoolGradTiles make_tiles(const MaxPoolGradPlan& plan, bool past_cache) {
       tiles.groups.push_back({window, d, 1, windows.empty() ? 0 : windows[0].tap});
     }
   }
+  cut_for_offers(tiles);
   return tiles;
 }
 

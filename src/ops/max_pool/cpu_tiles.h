@@ -37,7 +37,8 @@ struct PoolTiles {
   PoolTaps taps{};
   PoolStored stored{};
   std::int64_t unit = 1;    // lanes from one column to the next: 1, or C where channels are innermost
-  std::int64_t planes = 1;  // C, or 1
+  std::int64_t pixel = 1;   // lanes of a column that an item has: unit, or a part of it
+  std::int64_t planes = 1;  // of an image: C, or the parts of unit
   std::vector<PoolPlanes> groups{};
   std::int64_t rows = 1;  // of the side that is written
   std::int64_t first_row = 0;
@@ -65,6 +66,9 @@ inline PoolTileItem tile_item(const PoolTiles& tiles, std::int64_t i) {
 
 struct PoolGradTiles : PoolTiles {
   PoolTensor x{}, dy{}, dx{};
+  bool offers = false;  // windows offer their dy, instead of elements asking for it
+  // Then, for every lane of an item's row of windows: the columns that exist, [first, first + count).
+  std::vector<std::uint8_t> first_column{}, columns{};
   [[nodiscard]] static bool has_unread_winners() { return false; }
 };
 
@@ -77,6 +81,12 @@ PoolForwardTiles make_tiles(const MaxPoolPlan& plan, bool past_cache);
 
 // Runs tiles, or tells the bytes of scratch memory that they need.
 std::size_t run_tiles(const PoolPart<PoolGradTiles>& part);
+// Channels of an item of tiles that offer: a vector, or as many bytes as a line has.
+inline constexpr std::int64_t kLeastOffered = 16, kMostOffered = 64;
+
+// The same of tiles that offer, where this processor's registers hold all sums of a 5x5 window: cpu_tile_offers.cpp.
+bool has_room_for_offers();
+std::size_t run_offers(const PoolPart<PoolGradTiles>& part);
 
 // Planes too narrow for vectors, turned: 16 of them stand side by side in scratch memory, as if their channels were
 // innermost, and are cut into tiles there. An item is 16 planes of a sample.

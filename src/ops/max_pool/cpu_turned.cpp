@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // The gradient of max pooling over narrow planes: in rows of 20 columns a vector of 16 is half empty, and every second
 // load crosses a cache line. So 16 planes are turned on their side: scratch memory holds their dy, winners and dx as if
-// channels were innermost, in f32, and tiles find every vector full and every load aligned.
+// channels were innermost, and tiles find every vector full and every load aligned: in f32, where they read an element
+// several times, and as they are, where each is read once.
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "ops/max_pool/cpu_turned.cpp"
 #include <hwy/foreach_target.h>  // IWYU pragma: keep
@@ -23,13 +24,13 @@ struct Span {
   std::int64_t first, end, total;
 };
 
-// Turns blocks of kSide elements, at least those of the span; the last of a plane overlaps the one before. Planes of
+// Turns blocks of kElements elements, at least those of the span; the last of a plane overlaps the one before. Planes of
 // less are turned one by one. Returns the end of what is turned.
-template <int kSide, class Block, class One>
+template <int kElements, class Block, class One>
 HWY_INLINE std::int64_t in_blocks(const Span& span, const Block& block, const One& one) {
   std::int64_t i = span.first;
-  if (kSide > 1 && span.total >= kSide) {
-    for (; i < span.end; i += kSide) block(std::min(i, span.total - kSide));
+  if (kElements > 1 && span.total >= kElements) {
+    for (; i < span.end; i += kElements) block(std::min(i, span.total - kElements));
   } else {
     for (; i < span.end; ++i) one(i);
   }
@@ -39,105 +40,200 @@ HWY_INLINE std::int64_t in_blocks(const Span& span, const Block& block, const On
 // What the next 16 planes have at the same place, into the second cache: so many streams the processor does not follow.
 HWY_INLINE void prefetch_next(const void* p) { __builtin_prefetch(p, 0, 2); }
 
-// Elements of 16 planes, `step` apart, side by side. Returns the end of what is turned.
+#if HWY_TARGET == HWY_AVX3
+
+// 16 vectors of 128 bits, as four of 512: lane j of the vector k is that of row 4 j + k.
 template <class T>
-HWY_NOINLINE std::int64_t turn_in(const T* from, std::int64_t step, const Span& span, float* to) {
-  const auto one = [&](std::int64_t i) {
-    for (std::int64_t c = 0; c < kTurnedPlanes; ++c) {
-      to[i * kTurnedPlanes + c] = static_cast<float>(widen(from[c * step + i]));
-    }
+HWY_INLINE void load_lanes(const T* from, std::int64_t step, __m512i (&v)[4]) {
+  const auto lane = [&](int row) HWY_ATTR {
+    return _mm_loadu_si128(reinterpret_cast<const __m128i*>(from + row * step));
   };
+#pragma GCC unroll 4
+  for (int k = 0; k < 4; ++k) {
+    v[k] = _mm512_castsi128_si512(lane(k));
+    v[k] = _mm512_inserti32x4(v[k], lane(4 + k), 1);
+    v[k] = _mm512_inserti32x4(v[k], lane(8 + k), 2);
+    v[k] = _mm512_inserti32x4(v[k], lane(12 + k), 3);
+  }
+}
+
+// In each 128 bits: of four vectors a, b, c, d all of a[0] b[0] c[0] d[0] a[1] ...
+template <class T>
+HWY_INLINE void interleave_four(__m512i (&v)[4]) {
+  const auto pairs = [](auto d, auto twice, __m512i (&v)[4]) HWY_ATTR {
+    using V = hn::Vec<decltype(d)>;
+    using W = hn::Vec<decltype(twice)>;
+    const W ab_lower{hn::InterleaveLower(d, V{v[0]}, V{v[1]}).raw}, ab_upper{hn::InterleaveUpper(d, V{v[0]}, V{v[1]}).raw};
+    const W cd_lower{hn::InterleaveLower(d, V{v[2]}, V{v[3]}).raw}, cd_upper{hn::InterleaveUpper(d, V{v[2]}, V{v[3]}).raw};
+    v[0] = hn::InterleaveLower(twice, ab_lower, cd_lower).raw;
+    v[1] = hn::InterleaveUpper(twice, ab_lower, cd_lower).raw;
+    v[2] = hn::InterleaveLower(twice, ab_upper, cd_upper).raw;
+    v[3] = hn::InterleaveUpper(twice, ab_upper, cd_upper).raw;
+  };
+  if constexpr (sizeof(T) == 1) {
+    pairs(hn::FixedTag<std::uint8_t, 64>(), hn::FixedTag<std::uint16_t, 32>(), v);
+  } else if constexpr (sizeof(T) == 2) {
+    pairs(hn::FixedTag<std::uint16_t, 32>(), hn::FixedTag<std::uint32_t, 16>(), v);
+  } else {
+    pairs(hn::FixedTag<std::uint32_t, 16>(), hn::FixedTag<std::uint64_t, 8>(), v);
+  }
+}
+
+// 16 rows of 16 elements, `from_step` apart, become columns of as many, `to_step` apart: columns side by side where they
+// are kTurnedPlanes apart. put(vector or half of one, where).
+template <class T, class Put>
+HWY_INLINE void turn_block(const T* from, std::int64_t from_step, T* to, std::int64_t to_step, const Put& put) {
+  constexpr int kInLane = 16 / sizeof(T);  // elements of 128 bits
+#pragma GCC unroll 4
+  for (int first = 0; first < kTurnedPlanes; first += kInLane) {
+    __m512i v[4];
+    load_lanes(from + first, from_step, v);
+    interleave_four<T>(v);  // four rows of a column side by side; in each lane as many columns as there is room for
+    T* at = to + first * to_step;
+#pragma GCC unroll 4
+    for (int k = 0; k < 4; ++k) {
+      if constexpr (sizeof(T) == 4) {
+        put(v[k], at + k * to_step);
+      } else if constexpr (sizeof(T) == 2) {
+        const __m512i columns = _mm512_permutexvar_epi64(_mm512_setr_epi64(0, 2, 4, 6, 1, 3, 5, 7), v[k]);
+        if (to_step == kTurnedPlanes) {
+          put(columns, at + 2 * k * kTurnedPlanes);
+        } else {
+          put(_mm512_castsi512_si256(columns), at + 2 * k * to_step);
+          put(_mm512_extracti64x4_epi64(columns, 1), at + (2 * k + 1) * to_step);
+        }
+      } else {
+        const __m512i order = _mm512_setr_epi32(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15);
+        put(_mm512_permutexvar_epi32(order, v[k]), at + 4 * k * kTurnedPlanes);
+      }
+    }
+  }
+}
+
+HWY_INLINE void put_ordinary(__m512i v, void* to) { _mm512_storeu_si512(to, v); }
+HWY_INLINE void put_ordinary(__m256i v, void* to) { _mm256_storeu_si256(static_cast<__m256i*>(to), v); }
+HWY_INLINE void put_streamed(__m512i v, void* to) { _mm512_stream_si512(static_cast<__m512i*>(to), v); }
+HWY_INLINE void put_streamed(__m256i v, void* to) { _mm256_stream_si256(static_cast<__m256i*>(to), v); }
+
+#endif
+
 #if BP_IS_FIXED
-  constexpr int kSide = static_cast<int>(hn::MaxLanes(TurnedLanes()));
-  const auto block = [&](std::int64_t i) HWY_ATTR {
-    const TurnedLanes d;
-    for (std::int64_t c = 0; c < kTurnedPlanes; c += kSide) {
-      hn::Vec<TurnedLanes> v[kSide];
+
+// The vectors that a block is turned in: its side is as many elements as they have lanes.
+template <class U>
+using Turned = std::conditional_t<sizeof(U) == 1, hn::FixedTag<std::uint8_t, kTurnedPlanes>, TurnedLanes>;
+template <class U>
+inline constexpr int kSide = static_cast<int>(hn::MaxLanes(Turned<U>()));
+
+template <class T, class U>
+HWY_INLINE void block_in(const T* from, std::int64_t step, U* to) {
+#if HWY_TARGET == HWY_AVX3
+  if constexpr (std::is_same_v<T, U>) {
 #pragma GCC unroll 16
-      for (int k = 0; k < kSide; ++k) {
-        const T* row = from + (c + k) * step + i;
+    for (int c = 0; c < kTurnedPlanes; ++c) prefetch_next(from + (kTurnedPlanes + c) * step);
+    turn_block(from, step, to, kTurnedPlanes, [](auto v, T* there) HWY_ATTR { put_ordinary(v, there); });
+  } else
+#endif
+  {
+    const Turned<U> d;
+    for (std::int64_t c = 0; c < kTurnedPlanes; c += kSide<U>) {
+      hn::Vec<Turned<U>> v[kSide<U>];
+#pragma GCC unroll 16
+      for (int k = 0; k < kSide<U>; ++k) {
+        const T* row = from + (c + k) * step;
         v[k] = load(d, row);
         prefetch_next(row + kTurnedPlanes * step);
       }
       transpose_vectors(d, v);
 #pragma GCC unroll 16
-      for (int k = 0; k < kSide; ++k) hn::Store(v[k], d, to + (i + k) * kTurnedPlanes + c);
+      for (int k = 0; k < kSide<U>; ++k) hn::Store(v[k], d, to + k * kTurnedPlanes + c);
     }
-  };
-  return in_blocks<kSide>(span, block, one);
-#else
-  return in_blocks<1>(span, one, one);
-#endif
+  }
 }
 
-HWY_NOINLINE std::int64_t turn_in(const std::uint8_t* from, std::int64_t step, const Span& span, std::uint8_t* to) {
-  const auto one = [&](std::int64_t i) {
-    for (std::int64_t c = 0; c < kTurnedPlanes; ++c) to[i * kTurnedPlanes + c] = from[c * step + i];
-  };
-#if BP_IS_FIXED
-  constexpr int kSide = static_cast<int>(kTurnedPlanes);
-  const auto block = [&](std::int64_t i) HWY_ATTR {
-    const hn::FixedTag<std::uint8_t, kSide> d;
-    hn::Vec<decltype(d)> v[kSide];
-#pragma GCC unroll 16
-    for (int k = 0; k < kSide; ++k) {
-      const std::uint8_t* row = from + k * step + i;
-      v[k] = hn::LoadU(d, row);
-      prefetch_next(row + kTurnedPlanes * step);
+template <class T, class U>
+HWY_INLINE void block_out(const U* from, T* to, std::int64_t step, bool streams) {
+  const auto next = [=](T* there) { __builtin_prefetch(there + kTurnedPlanes * step, 1, 2); };
+#if HWY_TARGET == HWY_AVX3
+  if constexpr (std::is_same_v<T, U>) {
+    if (streams) {
+      turn_block(from, kTurnedPlanes, to, step, [](auto v, T* there) HWY_ATTR { put_streamed(v, there); });
+    } else {
+      turn_block(from, kTurnedPlanes, to, step, [&](auto v, T* there) HWY_ATTR {
+        put_ordinary(v, there);
+        next(there);
+      });
     }
-    transpose_vectors(d, v);
-#pragma GCC unroll 16
-    for (int k = 0; k < kSide; ++k) hn::Store(v[k], d, to + (i + k) * kSide);
-  };
-  return in_blocks<kSide>(span, block, one);
-#else
-  return in_blocks<1>(span, one, one);
+  } else
 #endif
-}
-
-// And back, whole blocks of the span only, but for the end of a plane. Past the cache, blocks that are whole vectors of
-// their own are streamed. Returns the end of what is turned.
-template <class T>
-HWY_NOINLINE std::int64_t turn_out(const float* from, T* to, std::int64_t step, const Span& span,
-                                   [[maybe_unused]] bool past_cache) {
-  const auto one = [&](std::int64_t i) {
-    for (std::int64_t c = 0; c < kTurnedPlanes; ++c) to[c * step + i] = narrow<T>(from[i * kTurnedPlanes + c]);
-  };
-#if BP_IS_FIXED
-  constexpr int kSide = static_cast<int>(hn::MaxLanes(TurnedLanes()));
-  constexpr auto kVector = static_cast<std::uintptr_t>(kSide * sizeof(T));
-  const bool streams = past_cache && kVector >= 16 && span.total % kSide == 0 && step % kSide == 0 &&
-                       reinterpret_cast<std::uintptr_t>(to) % kVector == 0;
-  const auto block = [&](std::int64_t i) HWY_ATTR {
+  {
     const TurnedLanes d;
-    for (std::int64_t c = 0; c < kTurnedPlanes; c += kSide) {
-      hn::Vec<TurnedLanes> v[kSide];
+    for (std::int64_t c = 0; c < kTurnedPlanes; c += kSide<U>) {
+      hn::Vec<TurnedLanes> v[kSide<U>];
 #pragma GCC unroll 16
-      for (int k = 0; k < kSide; ++k) v[k] = hn::Load(d, from + (i + k) * kTurnedPlanes + c);
+      for (int k = 0; k < kSide<U>; ++k) v[k] = hn::Load(d, from + k * kTurnedPlanes + c);
       transpose_vectors(d, v);
 #pragma GCC unroll 16
-      for (int k = 0; k < kSide; ++k) {
-        T* there = to + (c + k) * step + i;
-        if constexpr (kVector >= 16) {
-          if (streams) {
-            stream(d, v[k], there);
-            continue;
-          }
-        }
-        store(d, v[k], there);
-        __builtin_prefetch(there + kTurnedPlanes * step, 1, 2);
+      for (int k = 0; k < kSide<U>; ++k) {
+        T* there = to + (c + k) * step;
+        store_or_stream(d, v[k], there, streams);
+        if (!streams) next(there);
+      }
+    }
+  }
+}
+
+#endif
+
+// Elements of 16 planes, `step` apart, side by side, as they are or widened. Returns the end of what is turned.
+template <class T, class U>
+HWY_NOINLINE std::int64_t turn_in(const T* from, std::int64_t step, const Span& span, U* to) {
+  const auto one = [&](std::int64_t i) {
+    for (std::int64_t c = 0; c < kTurnedPlanes; ++c) {
+      if constexpr (std::is_same_v<T, U>) {
+        to[i * kTurnedPlanes + c] = from[c * step + i];
+      } else {
+        to[i * kTurnedPlanes + c] = static_cast<U>(widen(from[c * step + i]));
       }
     }
   };
-  Span whole = span;
-  if (span.end < span.total) whole.end = span.first + (span.end - span.first) / kSide * kSide;
-  return in_blocks<kSide>(whole, block, one);
+#if BP_IS_FIXED
+  return in_blocks<kSide<U>>(
+      span, [&](std::int64_t i) HWY_ATTR { block_in(from + i, step, to + i * kTurnedPlanes); }, one);
 #else
   return in_blocks<1>(span, one, one);
 #endif
 }
 
-template <class T>
+// And back, whole blocks of the span only, but for the end of a plane. Past the cache, blocks whose vectors are whole lines
+// of their own are streamed. Returns the end of what is turned.
+template <class T, class U>
+HWY_NOINLINE std::int64_t turn_out(const U* from, T* to, std::int64_t step, const Span& span,
+                                   [[maybe_unused]] bool past_cache) {
+  const auto one = [&](std::int64_t i) {
+    for (std::int64_t c = 0; c < kTurnedPlanes; ++c) {
+      if constexpr (std::is_same_v<T, U>) {
+        to[c * step + i] = from[i * kTurnedPlanes + c];
+      } else {
+        to[c * step + i] = narrow<T>(from[i * kTurnedPlanes + c]);
+      }
+    }
+  };
+#if BP_IS_FIXED
+  constexpr auto kVector = static_cast<std::uintptr_t>(kSide<U> * sizeof(T));
+  const bool streams = past_cache && kVector >= 64 && span.total % kSide<U> == 0 && step % kSide<U> == 0 &&
+                       reinterpret_cast<std::uintptr_t>(to) % kVector == 0;
+  Span whole = span;
+  if (span.end < span.total) whole.end = span.first + (span.end - span.first) / kSide<U> * kSide<U>;
+  return in_blocks<kSide<U>>(
+      whole, [&](std::int64_t i) HWY_ATTR { block_out(from + i * kTurnedPlanes, to + i, step, streams); }, one);
+#else
+  return in_blocks<1>(span, one, one);
+#endif
+}
+
+// U: the elements in scratch memory.
+template <class T, class U>
 class TurnedPlanes {
  public:
   struct Layout {
@@ -151,9 +247,9 @@ class TurnedPlanes {
       plane_bytes = outputs + kSlack;
       const bool recomputes = t.stored.kind == WinnersKind::none;
       ScratchLayout scratch;
-      x = scratch.reserve(recomputes ? inputs * kTurnedPlanes : 0, sizeof(float));
-      dy = scratch.reserve(outputs * kTurnedPlanes + 2 * t.room, sizeof(float));
-      dx = scratch.reserve(inputs * kTurnedPlanes, sizeof(float));
+      x = scratch.reserve(recomputes ? inputs * kTurnedPlanes : 0, sizeof(U));
+      dy = scratch.reserve(outputs * kTurnedPlanes + 2 * t.room, sizeof(U));
+      dx = scratch.reserve(inputs * kTurnedPlanes, sizeof(U));
       winners = scratch.reserve(recomputes ? 0 : outputs * kTurnedPlanes + 2 * t.room, 1);
       rows = scratch.reserve(recomputes || t.turns_bytes ? 0 : plane_bytes * kTurnedPlanes, 1);
       tiles = scratch.reserve(static_cast<std::int64_t>(run_tiles({.setup = &t.tiles})), 1);
@@ -170,8 +266,8 @@ class TurnedPlanes {
     const std::int64_t groups = t_.g.channels / kTurnedPlanes;
     Turner turner(*this, item / groups, item % groups * kTurnedPlanes);
     if (!t_.turns_bytes && t_.stored.kind != WinnersKind::none) turn_winners(turner.n, turner.c);
-    const std::array<const void*, 3> inputs{at<float>(layout_.x), dy(), winners()};
-    const std::array<void*, 1> outputs{at<float>(layout_.dx)};
+    const std::array<const void*, 3> inputs{at<U>(layout_.x), dy(), winners()};
+    const std::array<void*, 1> outputs{at<U>(layout_.dx)};
     const Bindings bindings{.inputs = inputs, .outputs = outputs};
     // Rows are turned just before they are read, and back as soon as they are written, so that they stay in the nearest
     // cache. Volumes, whose planes are visited in another order, are turned as a whole.
@@ -204,7 +300,7 @@ class TurnedPlanes {
       const Bindings& bound = *planes_.part_.bindings;
       if (t.stored.kind == WinnersKind::none) {
         x_ = turn_in(bound.input<T>(0) + plane(t.x), t.x.view.strides[1], {x_, std::max(x_, x_end), layout.inputs},
-                     planes_.template at<float>(layout.x));
+                     planes_.template at<U>(layout.x));
       }
       if (t.turns_bytes) {
         const PoolTensor& stored = t.stored.tensor;
@@ -216,7 +312,7 @@ class TurnedPlanes {
     }
     void turn_out_to(std::int64_t dx_end) {
       const PoolTurned& t = planes_.t_;
-      dx_ = turn_out(planes_.template at<float>(planes_.layout_.dx),
+      dx_ = turn_out(planes_.template at<U>(planes_.layout_.dx),
                      planes_.part_.bindings->template output<T>(0) + plane(t.dx), t.dx.view.strides[1],
                      {dx_, dx_end, planes_.layout_.inputs}, t.past_cache);
     }
@@ -232,12 +328,12 @@ class TurnedPlanes {
     std::int64_t x_ = 0, dy_ = 0, winners_ = 0, dx_ = 0;  // elements that are turned
   };
 
-  template <class U>
-  [[nodiscard]] U* at(std::size_t offset) const {
-    return reinterpret_cast<U*>(part_.scratch + offset);
+  template <class E>
+  [[nodiscard]] E* at(std::size_t offset) const {
+    return reinterpret_cast<E*>(part_.scratch + offset);
   }
 
-  [[nodiscard]] float* dy() const { return at<float>(layout_.dy) + t_.room; }
+  [[nodiscard]] U* dy() const { return at<U>(layout_.dy) + t_.room; }
   [[nodiscard]] std::uint8_t* winners() const { return at<std::uint8_t>(layout_.winners) + t_.room; }
 
   // Winners of another form or order, as bytes first.
@@ -258,14 +354,26 @@ class TurnedPlanes {
   const Layout& layout_;
 };
 
+template <class T, class U>
+std::size_t RunTurned(const PoolPart<PoolTurned>& part) {
+  const typename TurnedPlanes<T, U>::Layout layout(*part.setup);
+  if (part.scratch != nullptr) {
+    const TurnedPlanes<T, U> planes(part, layout);
+    for (std::int64_t item = part.first; item < part.last; ++item) planes.run(item);
+  }
+  return layout.bytes;
+}
+
 std::size_t RunPoolTurned(const PoolPart<PoolTurned>& part) {
   std::size_t bytes = 0;
   visit(TypeList<float, f16, bf16>{}, part.setup->dx.view.dtype, [&]<class T>() {
-    const typename TurnedPlanes<T>::Layout layout(*part.setup);
-    bytes = layout.bytes;
-    if (part.scratch == nullptr) return;
-    const TurnedPlanes<T> planes(part, layout);
-    for (std::int64_t item = part.first; item < part.last; ++item) planes.run(item);
+#if HWY_TARGET == HWY_AVX3
+    if (part.setup->tiles.dx.view.dtype == part.setup->dx.view.dtype) {
+      bytes = RunTurned<T, T>(part);
+      return;
+    }
+#endif
+    bytes = RunTurned<T, float>(part);
   });
   return bytes;
 }
