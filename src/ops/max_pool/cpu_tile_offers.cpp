@@ -31,8 +31,8 @@ class OfferTiles {
   using Search = TileSearch<T, kWindow, 1, false>;
   using D = TileLanes;
   using V = hn::Vec<D>;
-  static constexpr int kLeastPixel = static_cast<int>(kLeastOffered), kWidePixel = static_cast<int>(kMostOffered);
-  static constexpr std::int64_t kLine = 64 / sizeof(T);  // elements
+  static constexpr int kLanes = static_cast<int>(hn::MaxLanes(D()));
+  static constexpr int kMostPixel = static_cast<int>(kMostOffered);
 
  public:
   struct Layout {
@@ -51,7 +51,7 @@ class OfferTiles {
       winners = scratch.reserve((seeks ? tile_height(1) : 1) * row + kSlack, 1);
       rows = scratch.reserve(row + kSlack, 1);
       columns = scratch.reserve(row + kSlack, 1);
-      numbers = scratch.reserve(kWindow * kLeastPixel, 1);
+      numbers = scratch.reserve(kWindow * kLanes, 1);
       if (seeks) search = {t, scratch};
       bytes = scratch.bytes();
     }
@@ -71,7 +71,7 @@ class OfferTiles {
         rows_(reinterpret_cast<std::uint8_t*>(part.scratch + layout.rows)),
         columns_(reinterpret_cast<std::uint8_t*>(part.scratch + layout.columns)),
         numbers_(reinterpret_cast<std::uint8_t*>(part.scratch + layout.numbers)) {
-    for (int k = 0; k < kWindow; ++k) std::memset(numbers_ + k * kLeastPixel, k, kLeastPixel);
+    for (int k = 0; k < kWindow; ++k) std::memset(numbers_ + k * kLanes, k, kLanes);
     std::memset(sums_, 0, static_cast<std::size_t>((kWindow + 1) * row_of_sums()) * sizeof(float));
     const Tensor& stored = t_.stored.tensor.view;
     reads_in_place_ = t_.stored.kind == WinnersKind::compact && size_of(stored.dtype) == 1 && stored.strides[1] == 1;
@@ -119,10 +119,14 @@ class OfferTiles {
     return sums_ + (is_mine(row) ? row % kWindow : kWindow) * row_of_sums();
   }
 
-  void export_row(std::int64_t row) const {
+  [[nodiscard]] T* row_of_dx(std::int64_t row) const {
     const Dims& s = t_.dx.view.strides;
+    return dx_data_ + n_ * s[0] + c_ * s[1] + plane_ * s[2] + row * s[3];
+  }
+
+  void export_row(std::int64_t row) const {
     const float* from = sums_of(row) + axis_w().start_padding * t_.pixel;
-    T* to = dx_data_ + n_ * s[0] + c_ * s[1] + plane_ * s[2] + row * s[3];
+    T* to = row_of_dx(row);
     if (t_.pixel == t_.unit) return export_packed(from, to, axis_w().input * t_.pixel, t_.past_cache);
     for (std::int64_t w = 0; w < axis_w().input; ++w, from += t_.pixel, to += t_.unit) {
       export_packed(from, to, t_.pixel, t_.past_cache);
@@ -131,25 +135,7 @@ class OfferTiles {
 
   // ---- Winners
 
-  // The lines of a row of windows, and of the row of dx that it finishes: of so many rows side by side the processor does
-  // not see what comes next.
-  void ask_for_row(std::int64_t o) const {
-    const Dims &dy = t_.dy.view.strides, &dx = t_.dx.view.strides, &winners = t_.stored.tensor.view.strides;
-    const T* from = dy_data_ + n_ * dy[0] + c_ * dy[1] + window_ * dy[2] + o * dy[3];
-    const T* to = dx_data_ + n_ * dx[0] + c_ * dx[1] + plane_ * dx[2] + (o - axis_h().start_padding) * dx[3];
-    for (std::int64_t w = 0; w < axis_w().output; ++w) {
-      prefetch(from + w * t_.unit, t_.pixel);
-      if (t_.past_cache) continue;
-      for (std::int64_t c = 0; c < t_.pixel; c += kLine) __builtin_prefetch(to + w * t_.unit + c, 1);
-    }
-    if (!reads_in_place_) return;
-    const std::uint8_t* bytes =
-        stored_.bytes() + n_ * winners[0] + c_ * winners[1] + window_ * winners[2] + o * winners[3];
-    for (std::int64_t w = 0; w < axis_w().output; ++w) prefetch(bytes + w * winners[4], t_.pixel);
-  }
-
   void offer_row(std::int64_t o) {
-    if (around_ == nullptr) ask_for_row(o + 1);
     const std::uint8_t* winners = winners_;
     std::int64_t pitch = t_.pixel;
     if (t_.stored.kind == WinnersKind::none) {
@@ -165,21 +151,33 @@ class OfferTiles {
       const Dims& s = t_.stored.tensor.view.strides;
       winners = stored_.bytes() + n_ * s[0] + c_ * s[1] + window_ * s[2] + o * s[3];
       pitch = s[4];
+      for (std::int64_t w = 0; w < axis_w().output; ++w) prefetch(winners + s[3] + w * pitch, t_.pixel);
     } else {
       stored_.read({n_, c_, window_, o, 0, axis_w().output}, winners_);
     }
     part(winners, pitch, o);
     const Dims& s = t_.dy.view.strides;
+    const T* dy = dy_data_ + n_ * s[0] + c_ * s[1] + window_ * s[2] + o * s[3];
+    // What is read and written next, as far as one row after the other can tell: of so many rows side by side the
+    // processor does not see what comes.
+    const bool asks = around_ == nullptr;
     Offers offers{.rows = rows_,
                   .columns = columns_,
-                  .dy = dy_data_ + n_ * s[0] + c_ * s[1] + window_ * s[2] + o * s[3],
+                  .dy = dy,
+                  .next_dy = asks ? s[3] : 0,
+                  .next_dx = asks && !t_.past_cache ? row_of_dx(o + 1 - axis_h().start_padding) - dy : 0,
                   .sums = {},
                   .numbers = numbers_,
                   .dy_step = t_.unit};
     for (int k = 0; k < kWindow; ++k) offers.sums[k] = sums_of(o - axis_h().start_padding + k);
     for (std::int64_t c = 0; c < t_.pixel; c += lanes(D())) {
-      t_.pixel == kWidePixel ? walk<kWidePixel>(offers, c, axis_w().output)
-                             : walk<kLeastPixel>(offers, c, axis_w().output);
+      if (t_.pixel == kMostPixel) {
+        walk<kMostPixel>(offers, c, axis_w().output);
+      } else if (t_.pixel == kMostPixel / 2) {
+        walk<kMostPixel / 2>(offers, c, axis_w().output);
+      } else {
+        walk<kMostPixel / 4>(offers, c, axis_w().output);
+      }
     }
   }
 
@@ -191,14 +189,14 @@ class OfferTiles {
     bool wrong = false;
     for (std::int64_t i = 0; i < layout_.row; i += run, winners += pitch) {
       std::int64_t k = part_run<64>(winners, i, 0, run, first, count, wrong);
-      k = part_run<16>(winners, i, k, run, first, count, wrong);
+      k = part_run<kLanes>(winners, i, k, run, first, count, wrong);
     }
     if (wrong) *wrong_ = true;
   }
-  template <int kLanes>
+  template <int kBytes>
   HWY_INLINE std::int64_t part_run(const std::uint8_t* winners, std::int64_t at, std::int64_t k, std::int64_t run,
                                    std::uint8_t first, std::uint8_t count, bool& wrong) const {
-    const hn::FixedTag<std::uint8_t, kLanes> d;
+    const hn::FixedTag<std::uint8_t, kBytes> d;
     constexpr std::uint8_t kNo = 0xff;
     // By a tap's number, up to 15 and from there on.
     alignas(16) static constexpr std::uint8_t kRow[] = {0, 0, 0, 0, 0, 1, 1, 1, 1, 1, 2, 2, 2, 2, 2, 3};
@@ -210,7 +208,7 @@ class OfferTiles {
     const auto row_low = hn::LoadDup128(d, kRow), row_high = hn::LoadDup128(d, kRowFrom16);
     const auto column_low = hn::LoadDup128(d, kColumn), column_high = hn::LoadDup128(d, kColumnFrom16);
     auto is_wrong = hn::Zero(d);
-    for (; k + kLanes <= run; k += kLanes) {
+    for (; k + kBytes <= run; k += kBytes) {
       const auto tap = hn::LoadU(d, winners + k);
       const auto number = hn::Min(tap, hn::Set(d, std::uint8_t{31}));
       const auto is_high = hn::TestBit(number, hn::Set(d, std::uint8_t{16}));
@@ -240,6 +238,7 @@ class OfferTiles {
   struct Offers {
     const std::uint8_t *rows, *columns;
     const T* dy;
+    std::ptrdiff_t next_dy, next_dx;  // from there to the same column of the rows that come next
     float* sums[kWindow];
     const std::uint8_t* numbers;  // a vector of 0, of 1, ...
     std::int64_t dy_step;         // from a column to the next
@@ -254,7 +253,7 @@ class OfferTiles {
     // Numbers are compared where they lie, for want of registers.
     const auto is = [&](auto winners, int k) HWY_ATTR {
       hn::Mask<D> mask;
-      mask.raw = static_cast<decltype(mask.raw)>(hn::Eq(winners, hn::Load(bytes, w.numbers + kLeastPixel * k)).raw);
+      mask.raw = static_cast<decltype(mask.raw)>(hn::Eq(winners, hn::Load(bytes, w.numbers + kLanes * k)).raw);
       return mask;
     };
     constexpr int kEnters = (kWindow - 1 + kTurn) % kWindow, kLeaves = kTurn;
@@ -262,6 +261,8 @@ class OfferTiles {
     for (int r = 0; r + 1 < kWindow; ++r) sums[r][kEnters] = hn::Load(d, w.sums[r] + (kTurn + kWindow - 1) * kPixel);
     sums[kWindow - 1][kEnters] = hn::Zero(d);  // the first row of windows that reaches it
     const V dy = load(d, w.dy);
+    __builtin_prefetch(w.dy + w.next_dy);
+    __builtin_prefetch(w.dy + w.next_dx);
     const auto rows = hn::Load(bytes, w.rows + kTurn * kPixel), columns = hn::Load(bytes, w.columns + kTurn * kPixel);
     const auto row0 = is(rows, 0), row1 = is(rows, 1), row2 = is(rows, 2), row3 = is(rows, 3), row4 = is(rows, 4);
 #pragma GCC unroll 5

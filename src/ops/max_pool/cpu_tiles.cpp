@@ -92,8 +92,9 @@ void cut_for_offers(PoolGradTiles& tiles) {
   if (!tiles.offers) return;
   const PoolAxis& w = tiles.g.axes[2];
   const std::int64_t sums = w.window * (w.output + w.window) * static_cast<std::int64_t>(sizeof(float));
-  const bool are_many = tiles.unit % kMostOffered == 0 && sums * kMostOffered <= kOfferedBytes;
-  tiles.pixel = are_many ? kMostOffered : kLeastOffered;
+  tiles.pixel = kMostOffered;
+  while (tiles.pixel > kMostLanes && (tiles.unit % tiles.pixel != 0 || sums * tiles.pixel > kOfferedBytes))
+    tiles.pixel /= 2;
   tiles.planes = tiles.unit / tiles.pixel;
   for (std::int64_t o = 0; o < w.output; ++o) {
     const auto pixel = static_cast<std::size_t>(tiles.pixel);
@@ -111,13 +112,13 @@ bool planes_are_contiguous(const Tensor& t) {
 
 std::int64_t plane_size(const Tensor& t) { return t.sizes[2] * t.sizes[3] * t.sizes[4]; }
 
-// So many channels of so many planes, innermost.
-Tensor turned(const Tensor& t, DType dtype) {
+// The channels of so many planes, innermost.
+Tensor turned(const Tensor& t, DType dtype, std::int64_t planes) {
   Tensor view = t;
   view.dtype = dtype;
   view.sizes[0] = 1;
-  view.sizes[1] = kTurnedPlanes;
-  view.strides[4] = kTurnedPlanes;
+  view.sizes[1] = planes;
+  view.strides[4] = planes;
   view.strides[3] = view.strides[4] * view.sizes[4];
   view.strides[2] = view.strides[3] * view.sizes[3];
   view.strides[1] = 1;
@@ -131,8 +132,8 @@ std::string refuse_turned(const MaxPoolGradPlan& plan) {
   if (std::string reason = refuse_tiles(plan); !reason.empty()) return reason;
   const PoolGeometry& g = plan.geometry;
   const bool recomputes = plan.recomputes();
-  if (g.channels % kTurnedPlanes != 0)
-    return fmt::format("{} channels, expected a multiple of {}", g.channels, kTurnedPlanes);
+  if (g.channels % kTurnedBlock != 0)
+    return fmt::format("{} channels, expected a multiple of {}", g.channels, kTurnedBlock);
   if (g.axes[2].stride != 1) return "windows of stride 2 are faster where they lie";
   if (g.axes[2].input > kWidestTurned)
     return fmt::format("planes are {} wide, expected at most {}", g.axes[2].input, kWidestTurned);
@@ -159,19 +160,22 @@ PoolTurned make_turned(const MaxPoolGradPlan& plan, bool past_cache) {
   t.past_cache = past_cache;
   MaxPoolGradPlan planes = plan;
   planes.geometry.batch = 1;
-  planes.geometry.channels = kTurnedPlanes;
-  // Winners are sought in vectors of 32 channels of a half type, of 16 in f32.
-  const DType dtype = offers(t.g) && !recomputes ? plan.dx.dtype : DType::f32;
-  planes.dx = turned(plan.dx, dtype);
-  planes.dy = turned(plan.dy, dtype);
+  // Where elements are read once, they stay what they are. Winners are sought in vectors of 32 channels of a half type.
+  const bool is_half = plan.dx.dtype != DType::f32;
+  if (is_half && offers(t.g) && t.g.channels % (2 * kTurnedBlock) == 0) t.planes = 2 * kTurnedBlock;
+  const bool stays = offers(t.g) && (!recomputes || t.planes > kTurnedBlock);
+  const DType dtype = stays ? plan.dx.dtype : DType::f32;
+  planes.geometry.channels = t.planes;
+  planes.dx = turned(plan.dx, dtype, t.planes);
+  planes.dy = turned(plan.dy, dtype, t.planes);
   if (recomputes) {
-    planes.x = turned(plan.x, dtype);
+    planes.x = turned(plan.x, dtype, t.planes);
   } else {
-    planes.winners = {WinnersKind::compact, turned(plan.winners.tensor, DType::u8)};
+    planes.winners = {WinnersKind::compact, turned(plan.winners.tensor, DType::u8, t.planes)};
   }
   t.tiles = make_tiles(planes, false);
   const PoolAxis &h = t.g.axes[1], &w = t.g.axes[2];
-  t.room = ((h.extent() + rows_of_tile(h)) * w.output + w.input + w.extent()) * kTurnedPlanes + kMostSlack;
+  t.room = ((h.extent() + rows_of_tile(h)) * w.output + w.input + w.extent()) * t.planes + kMostSlack;
   for (PoolTensor* tensor : {&t.tiles.dy, &t.tiles.stored.tensor}) {
     tensor->room_before = t.room;
     tensor->end += t.room;

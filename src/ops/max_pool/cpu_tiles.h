@@ -81,28 +81,29 @@ PoolForwardTiles make_tiles(const MaxPoolPlan& plan, bool past_cache);
 
 // Runs tiles, or tells the bytes of scratch memory that they need.
 std::size_t run_tiles(const PoolPart<PoolGradTiles>& part);
-// Channels of an item of tiles that offer: a vector, or as many bytes as a line has.
-inline constexpr std::int64_t kLeastOffered = 16, kMostOffered = 64;
+// Channels of an item of tiles that offer, at most: as many as a line has bytes; else half of them, or a quarter.
+inline constexpr std::int64_t kMostOffered = 64;
 
 // The same of tiles that offer, where this processor's registers hold all sums of a 5x5 window: cpu_tile_offers.cpp.
 bool has_room_for_offers();
 std::size_t run_offers(const PoolPart<PoolGradTiles>& part);
 
-// Planes too narrow for vectors, turned: 16 of them stand side by side in scratch memory, as if their channels were
-// innermost, and are cut into tiles there. An item is 16 planes of a sample.
-inline constexpr std::int64_t kTurnedPlanes = 16;
+// Planes too narrow for vectors, turned: 16 of them, or 32, stand side by side in scratch memory, as if their channels
+// were innermost, and are cut into tiles there. An item is so many planes of a sample.
+inline constexpr std::int64_t kTurnedBlock = 16;
 struct PoolTurned {
   PoolGeometry g{};
   PoolTaps taps{};
   PoolStored stored{};
   PoolTensor x{}, dy{}, dx{};
+  std::int64_t planes = kTurnedBlock;
   bool turns_bytes = false;  // stored winners are bytes in contiguous planes
   PoolGradTiles tiles{};     // of the planes in scratch memory
   std::int64_t room = 0;     // elements that may be read before and behind them
   bool past_cache = false;
   std::uint64_t bytes = 0;
 
-  [[nodiscard]] std::int64_t items() const { return g.batch * (g.channels / kTurnedPlanes); }
+  [[nodiscard]] std::int64_t items() const { return g.batch * (g.channels / planes); }
   [[nodiscard]] static bool has_unread_winners() { return false; }
 };
 

@@ -17,7 +17,7 @@
 HWY_BEFORE_NAMESPACE();
 namespace bp::cpu::HWY_NAMESPACE {
 
-using TurnedLanes = hn::CappedTag<float, kTurnedPlanes>;
+using TurnedLanes = hn::CappedTag<float, kTurnedBlock>;
 
 // Elements [first, end) of planes of `total` elements.
 struct Span {
@@ -79,13 +79,13 @@ HWY_INLINE void interleave_four(__m512i (&v)[4]) {
   }
 }
 
-// 16 rows of 16 elements, `from_step` apart, become columns of as many, `to_step` apart: columns side by side where they
-// are kTurnedPlanes apart. put(vector or half of one, where).
+// 16 rows of 16 elements, `from_step` apart, become columns of as many, `to_step` apart. put(column or several that are
+// side by side, where).
 template <class T, class Put>
 HWY_INLINE void turn_block(const T* from, std::int64_t from_step, T* to, std::int64_t to_step, const Put& put) {
   constexpr int kInLane = 16 / sizeof(T);  // elements of 128 bits
 #pragma GCC unroll 4
-  for (int first = 0; first < kTurnedPlanes; first += kInLane) {
+  for (int first = 0; first < kTurnedBlock; first += kInLane) {
     __m512i v[4];
     load_lanes(from + first, from_step, v);
     interleave_four<T>(v);  // four rows of a column side by side; in each lane as many columns as there is room for
@@ -96,21 +96,30 @@ HWY_INLINE void turn_block(const T* from, std::int64_t from_step, T* to, std::in
         put(v[k], at + k * to_step);
       } else if constexpr (sizeof(T) == 2) {
         const __m512i columns = _mm512_permutexvar_epi64(_mm512_setr_epi64(0, 2, 4, 6, 1, 3, 5, 7), v[k]);
-        if (to_step == kTurnedPlanes) {
-          put(columns, at + 2 * k * kTurnedPlanes);
+        if (to_step == kTurnedBlock) {
+          put(columns, at + 2 * k * to_step);
         } else {
           put(_mm512_castsi512_si256(columns), at + 2 * k * to_step);
           put(_mm512_extracti64x4_epi64(columns, 1), at + (2 * k + 1) * to_step);
         }
       } else {
         const __m512i order = _mm512_setr_epi32(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15);
-        put(_mm512_permutexvar_epi32(order, v[k]), at + 4 * k * kTurnedPlanes);
+        const __m512i columns = _mm512_permutexvar_epi32(order, v[k]);
+        if (to_step == kTurnedBlock) {
+          put(columns, at + 4 * k * to_step);
+        } else {
+          put(_mm512_castsi512_si128(columns), at + 4 * k * to_step);
+          put(_mm512_extracti32x4_epi32(columns, 1), at + (4 * k + 1) * to_step);
+          put(_mm512_extracti32x4_epi32(columns, 2), at + (4 * k + 2) * to_step);
+          put(_mm512_extracti32x4_epi32(columns, 3), at + (4 * k + 3) * to_step);
+        }
       }
     }
   }
 }
 
 HWY_INLINE void put_ordinary(__m512i v, void* to) { _mm512_storeu_si512(to, v); }
+HWY_INLINE void put_ordinary(__m128i v, void* to) { _mm_storeu_si128(static_cast<__m128i*>(to), v); }
 HWY_INLINE void put_ordinary(__m256i v, void* to) { _mm256_storeu_si256(static_cast<__m256i*>(to), v); }
 HWY_INLINE void put_streamed(__m512i v, void* to) { _mm512_stream_si512(static_cast<__m512i*>(to), v); }
 HWY_INLINE void put_streamed(__m256i v, void* to) { _mm256_stream_si256(static_cast<__m256i*>(to), v); }
@@ -121,45 +130,46 @@ HWY_INLINE void put_streamed(__m256i v, void* to) { _mm256_stream_si256(static_c
 
 // The vectors that a block is turned in: its side is as many elements as they have lanes.
 template <class U>
-using Turned = std::conditional_t<sizeof(U) == 1, hn::FixedTag<std::uint8_t, kTurnedPlanes>, TurnedLanes>;
+using Turned = std::conditional_t<sizeof(U) == 1, hn::FixedTag<std::uint8_t, kTurnedBlock>, TurnedLanes>;
 template <class U>
 inline constexpr int kSide = static_cast<int>(hn::MaxLanes(Turned<U>()));
 
+// A block of 16 of the planes that are turned together.
 template <class T, class U>
-HWY_INLINE void block_in(const T* from, std::int64_t step, U* to) {
+HWY_INLINE void block_in(const T* from, std::int64_t step, U* to, std::int64_t planes) {
 #if HWY_TARGET == HWY_AVX3
   if constexpr (std::is_same_v<T, U>) {
 #pragma GCC unroll 16
-    for (int c = 0; c < kTurnedPlanes; ++c) prefetch_next(from + (kTurnedPlanes + c) * step);
-    turn_block(from, step, to, kTurnedPlanes, [](auto v, T* there) HWY_ATTR { put_ordinary(v, there); });
+    for (int c = 0; c < kTurnedBlock; ++c) prefetch_next(from + (planes + c) * step);
+    turn_block(from, step, to, planes, [](auto v, T* there) HWY_ATTR { put_ordinary(v, there); });
   } else
 #endif
   {
     const Turned<U> d;
-    for (std::int64_t c = 0; c < kTurnedPlanes; c += kSide<U>) {
+    for (std::int64_t c = 0; c < kTurnedBlock; c += kSide<U>) {
       hn::Vec<Turned<U>> v[kSide<U>];
 #pragma GCC unroll 16
       for (int k = 0; k < kSide<U>; ++k) {
         const T* row = from + (c + k) * step;
         v[k] = load(d, row);
-        prefetch_next(row + kTurnedPlanes * step);
+        prefetch_next(row + planes * step);
       }
       transpose_vectors(d, v);
 #pragma GCC unroll 16
-      for (int k = 0; k < kSide<U>; ++k) hn::Store(v[k], d, to + k * kTurnedPlanes + c);
+      for (int k = 0; k < kSide<U>; ++k) hn::Store(v[k], d, to + k * planes + c);
     }
   }
 }
 
 template <class T, class U>
-HWY_INLINE void block_out(const U* from, T* to, std::int64_t step, bool streams) {
-  const auto next = [=](T* there) { __builtin_prefetch(there + kTurnedPlanes * step, 1, 2); };
+HWY_INLINE void block_out(const U* from, T* to, std::int64_t step, std::int64_t planes, bool streams) {
+  const auto next = [=](T* there) { __builtin_prefetch(there + planes * step, 1, 2); };
 #if HWY_TARGET == HWY_AVX3
   if constexpr (std::is_same_v<T, U>) {
     if (streams) {
-      turn_block(from, kTurnedPlanes, to, step, [](auto v, T* there) HWY_ATTR { put_streamed(v, there); });
+      turn_block(from, planes, to, step, [](auto v, T* there) HWY_ATTR { put_streamed(v, there); });
     } else {
-      turn_block(from, kTurnedPlanes, to, step, [&](auto v, T* there) HWY_ATTR {
+      turn_block(from, planes, to, step, [&](auto v, T* there) HWY_ATTR {
         put_ordinary(v, there);
         next(there);
       });
@@ -168,10 +178,10 @@ HWY_INLINE void block_out(const U* from, T* to, std::int64_t step, bool streams)
 #endif
   {
     const TurnedLanes d;
-    for (std::int64_t c = 0; c < kTurnedPlanes; c += kSide<U>) {
+    for (std::int64_t c = 0; c < kTurnedBlock; c += kSide<U>) {
       hn::Vec<TurnedLanes> v[kSide<U>];
 #pragma GCC unroll 16
-      for (int k = 0; k < kSide<U>; ++k) v[k] = hn::Load(d, from + k * kTurnedPlanes + c);
+      for (int k = 0; k < kSide<U>; ++k) v[k] = hn::Load(d, from + k * planes + c);
       transpose_vectors(d, v);
 #pragma GCC unroll 16
       for (int k = 0; k < kSide<U>; ++k) {
@@ -185,21 +195,24 @@ HWY_INLINE void block_out(const U* from, T* to, std::int64_t step, bool streams)
 
 #endif
 
-// Elements of 16 planes, `step` apart, side by side, as they are or widened. Returns the end of what is turned.
+// Elements of so many planes, `step` apart, side by side, as they are or widened. Returns the end of what is turned.
 template <class T, class U>
-HWY_NOINLINE std::int64_t turn_in(const T* from, std::int64_t step, const Span& span, U* to) {
+HWY_NOINLINE std::int64_t turn_in(const T* from, std::int64_t step, std::int64_t planes, const Span& span, U* to) {
   const auto one = [&](std::int64_t i) {
-    for (std::int64_t c = 0; c < kTurnedPlanes; ++c) {
+    for (std::int64_t c = 0; c < planes; ++c) {
       if constexpr (std::is_same_v<T, U>) {
-        to[i * kTurnedPlanes + c] = from[c * step + i];
+        to[i * planes + c] = from[c * step + i];
       } else {
-        to[i * kTurnedPlanes + c] = static_cast<U>(widen(from[c * step + i]));
+        to[i * planes + c] = static_cast<U>(widen(from[c * step + i]));
       }
     }
   };
 #if BP_IS_FIXED
-  return in_blocks<kSide<U>>(
-      span, [&](std::int64_t i) HWY_ATTR { block_in(from + i, step, to + i * kTurnedPlanes); }, one);
+  const auto block = [&](std::int64_t i) HWY_ATTR {
+    for (std::int64_t c = 0; c < planes; c += kTurnedBlock)
+      block_in(from + c * step + i, step, to + i * planes + c, planes);
+  };
+  return in_blocks<kSide<U>>(span, block, one);
 #else
   return in_blocks<1>(span, one, one);
 #endif
@@ -208,14 +221,14 @@ HWY_NOINLINE std::int64_t turn_in(const T* from, std::int64_t step, const Span& 
 // And back, whole blocks of the span only, but for the end of a plane. Past the cache, blocks whose vectors are whole lines
 // of their own are streamed. Returns the end of what is turned.
 template <class T, class U>
-HWY_NOINLINE std::int64_t turn_out(const U* from, T* to, std::int64_t step, const Span& span,
+HWY_NOINLINE std::int64_t turn_out(const U* from, T* to, std::int64_t step, std::int64_t planes, const Span& span,
                                    [[maybe_unused]] bool past_cache) {
   const auto one = [&](std::int64_t i) {
-    for (std::int64_t c = 0; c < kTurnedPlanes; ++c) {
+    for (std::int64_t c = 0; c < planes; ++c) {
       if constexpr (std::is_same_v<T, U>) {
-        to[c * step + i] = from[i * kTurnedPlanes + c];
+        to[c * step + i] = from[i * planes + c];
       } else {
-        to[c * step + i] = narrow<T>(from[i * kTurnedPlanes + c]);
+        to[c * step + i] = narrow<T>(from[i * planes + c]);
       }
     }
   };
@@ -225,8 +238,11 @@ HWY_NOINLINE std::int64_t turn_out(const U* from, T* to, std::int64_t step, cons
                        reinterpret_cast<std::uintptr_t>(to) % kVector == 0;
   Span whole = span;
   if (span.end < span.total) whole.end = span.first + (span.end - span.first) / kSide<U> * kSide<U>;
-  return in_blocks<kSide<U>>(
-      whole, [&](std::int64_t i) HWY_ATTR { block_out(from + i * kTurnedPlanes, to + i, step, streams); }, one);
+  const auto block = [&](std::int64_t i) HWY_ATTR {
+    for (std::int64_t c = 0; c < planes; c += kTurnedBlock)
+      block_out(from + i * planes + c, to + c * step + i, step, planes, streams);
+  };
+  return in_blocks<kSide<U>>(whole, block, one);
 #else
   return in_blocks<1>(span, one, one);
 #endif
@@ -247,11 +263,12 @@ class TurnedPlanes {
       plane_bytes = outputs + kSlack;
       const bool recomputes = t.stored.kind == WinnersKind::none;
       ScratchLayout scratch;
-      x = scratch.reserve(recomputes ? inputs * kTurnedPlanes : 0, sizeof(U));
-      dy = scratch.reserve(outputs * kTurnedPlanes + 2 * t.room, sizeof(U));
-      dx = scratch.reserve(inputs * kTurnedPlanes, sizeof(U));
-      winners = scratch.reserve(recomputes ? 0 : outputs * kTurnedPlanes + 2 * t.room, 1);
-      rows = scratch.reserve(recomputes || t.turns_bytes ? 0 : plane_bytes * kTurnedPlanes, 1);
+      const std::int64_t planes = t.planes;
+      x = scratch.reserve(recomputes ? inputs * planes : 0, sizeof(U));
+      dy = scratch.reserve(outputs * planes + 2 * t.room, sizeof(U));
+      dx = scratch.reserve(inputs * planes, sizeof(U));
+      winners = scratch.reserve(recomputes ? 0 : outputs * planes + 2 * t.room, 1);
+      rows = scratch.reserve(recomputes || t.turns_bytes ? 0 : plane_bytes * planes, 1);
       tiles = scratch.reserve(static_cast<std::int64_t>(run_tiles({.setup = &t.tiles})), 1);
       bytes = scratch.bytes();
     }
@@ -263,8 +280,8 @@ class TurnedPlanes {
   }
 
   void run(std::int64_t item) const {
-    const std::int64_t groups = t_.g.channels / kTurnedPlanes;
-    Turner turner(*this, item / groups, item % groups * kTurnedPlanes);
+    const std::int64_t groups = t_.g.channels / t_.planes;
+    Turner turner(*this, item / groups, item % groups * t_.planes);
     if (!t_.turns_bytes && t_.stored.kind != WinnersKind::none) turn_winners(turner.n, turner.c);
     const std::array<const void*, 3> inputs{at<U>(layout_.x), dy(), winners()};
     const std::array<void*, 1> outputs{at<U>(layout_.dx)};
@@ -279,7 +296,7 @@ class TurnedPlanes {
   }
 
  private:
-  // What is turned of 16 planes.
+  // What is turned of the planes of an item.
   class Turner final : public AroundItems {
    public:
     Turner(const TurnedPlanes& planes, std::int64_t sample, std::int64_t channel)
@@ -299,21 +316,21 @@ class TurnedPlanes {
       const Layout& layout = planes_.layout_;
       const Bindings& bound = *planes_.part_.bindings;
       if (t.stored.kind == WinnersKind::none) {
-        x_ = turn_in(bound.input<T>(0) + plane(t.x), t.x.view.strides[1], {x_, std::max(x_, x_end), layout.inputs},
+        x_ = turn_in(bound.input<T>(0) + plane(t.x), t.x.view.strides[1], t.planes, {x_, std::max(x_, x_end), layout.inputs},
                      planes_.template at<U>(layout.x));
       }
       if (t.turns_bytes) {
         const PoolTensor& stored = t.stored.tensor;
         winners_ = turn_in(bound.input<std::uint8_t>(2) + plane(stored), stored.view.strides[1],
-                           {winners_, std::max(winners_, dy_end), layout.outputs}, planes_.winners());
+                           t.planes, {winners_, std::max(winners_, dy_end), layout.outputs}, planes_.winners());
       }
-      dy_ = turn_in(bound.input<T>(1) + plane(t.dy), t.dy.view.strides[1], {dy_, std::max(dy_, dy_end), layout.outputs},
+      dy_ = turn_in(bound.input<T>(1) + plane(t.dy), t.dy.view.strides[1], t.planes, {dy_, std::max(dy_, dy_end), layout.outputs},
                     planes_.dy());
     }
     void turn_out_to(std::int64_t dx_end) {
       const PoolTurned& t = planes_.t_;
       dx_ = turn_out(planes_.template at<U>(planes_.layout_.dx),
-                     planes_.part_.bindings->template output<T>(0) + plane(t.dx), t.dx.view.strides[1],
+                     planes_.part_.bindings->template output<T>(0) + plane(t.dx), t.dx.view.strides[1], t.planes,
                      {dx_, dx_end, planes_.layout_.inputs}, t.past_cache);
     }
 
@@ -340,13 +357,13 @@ class TurnedPlanes {
   void turn_winners(std::int64_t n, std::int64_t c) const {
     const StoredWinners<std::uint8_t> stored(t_.g, t_.taps, t_.stored, 1, part_.bindings->inputs[2], part_.wrong);
     const Dims& sizes = t_.dy.view.sizes;
-    for (std::int64_t k = 0; k < kTurnedPlanes; ++k) {
+    for (std::int64_t k = 0; k < t_.planes; ++k) {
       std::uint8_t* to = at<std::uint8_t>(layout_.rows) + k * layout_.plane_bytes;
       for (std::int64_t d = 0; d < sizes[2]; ++d) {
         for (std::int64_t h = 0; h < sizes[3]; ++h, to += sizes[4]) stored.read({n, c + k, d, h, 0, sizes[4]}, to);
       }
     }
-    turn_in(at<std::uint8_t>(layout_.rows), layout_.plane_bytes, {0, layout_.outputs, layout_.outputs}, winners());
+    turn_in(at<std::uint8_t>(layout_.rows), layout_.plane_bytes, t_.planes, {0, layout_.outputs, layout_.outputs}, winners());
   }
 
   const PoolTurned& t_;
