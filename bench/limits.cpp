@@ -18,7 +18,7 @@ namespace {
 struct Work {
   std::string_view name;
   double elements;                     // of dx, in millions
-  double gathers, comparisons, terms;  // the steps of gather, search and term
+  double gathers, offers, comparisons, terms;  // the steps of gather, offer, search and term
   double read, written;                // elements of the type
   double widened, rounded;             // half types among these that are; the others are compared or moved as they are
   double winners_read, winners_written;  // bytes
@@ -31,26 +31,26 @@ struct Work {
 // resampling makes two terms of each element on every axis, of those that the axes before it have left; one to half the
 // size, one term of an element of dx.
 constexpr Work kWork[] = {
-    {"pool_3x3_s2_compact", 25.7, 2.25, 0, 0, 0.25, 1, 0.25, 1, 0.25, 0},
-    {"pool_3x3_s2_recompute", 25.7, 2.25, 7 / 4.0, 0, 1.25, 1, 0.25, 1, 0, 0},
-    {"pool_3x3_s2_forward", 25.7, 0, 7 / 4.0, 0, 1, 0.25, 0, 0, 0, 0.25},
-    {"pool_2x2_s2_compact", 51.4, 1, 0, 0, 0.25, 1, 0.25, 1, 0.25, 0},
-    {"pool_2x2_s2_recompute", 51.4, 1, 3 / 4.0, 0, 1.25, 1, 0.25, 1, 0, 0},
-    {"pool_2x2_s2_forward", 51.4, 0, 3 / 4.0, 0, 1, 0.25, 0, 0, 0, 0.25},
-    {"pool_3d_2_s2_compact", 16.8, 1, 0, 0, 0.125, 1, 0.125, 1, 0.125, 0},
-    {"pool_3d_2_s2_recompute", 16.8, 1, 7 / 8.0, 0, 1.125, 1, 0.125, 1, 0, 0},
-    {"pool_3x3_s1_compact", 8.4, 9, 0, 0, 1, 1, 1, 1, 1, 0},
-    {"pool_3x3_s1_recompute", 8.4, 9, 5, 0, 2, 1, 1, 1, 0, 0},
-    {"pool_3x3_d2_compact", 2.1, 9, 0, 0, 1, 1, 1, 1, 1, 0},
-    {"pool_3x3_d2_recompute", 2.1, 9, 5, 0, 2, 1, 1, 1, 0, 0},
-    {"pool_5x5_s1_compact", 1.64, 25, 0, 0, 1, 1, 1, 1, 1, 0},
-    {"pool_5x5_s1_recompute", 1.64, 25, 12, 0, 2, 1, 1, 1, 0, 0},
-    {"bilinear_x2", 2.1, 0, 0, 8 + 4, 4, 1, 4, 1, 0, 0},
-    {"bilinear_x2_deep", 2.1, 0, 0, 8 + 4, 4, 1, 4, 1, 0, 0},
-    {"bilinear_65_513", 0.355, 0, 0, 2 * 62.3 + 2 * 7.9, 62.3, 1, 62.3, 1, 0, 0},
-    {"bilinear_half", 8.4, 0, 0, 0.5 + 1, 0.25, 1, 0.25, 1, 0, 0},
-    {"trilinear_x2", 1.05, 0, 0, 16 + 8 + 4, 8, 1, 8, 1, 0, 0},
-    {"slice_forward_every_second", 25.7, 0, 0, 0, 0.25, 0.25, 0, 0, 0, 0, 0.25},
+    {"pool_3x3_s2_compact", 25.7, 2.25, 0, 0, 0, 0.25, 1, 0.25, 1, 0.25, 0},
+    {"pool_3x3_s2_recompute", 25.7, 2.25, 0, 7 / 4.0, 0, 1.25, 1, 0.25, 1, 0, 0},
+    {"pool_3x3_s2_forward", 25.7, 0, 0, 7 / 4.0, 0, 1, 0.25, 0, 0, 0, 0.25},
+    {"pool_2x2_s2_compact", 51.4, 1, 0, 0, 0, 0.25, 1, 0.25, 1, 0.25, 0},
+    {"pool_2x2_s2_recompute", 51.4, 1, 0, 3 / 4.0, 0, 1.25, 1, 0.25, 1, 0, 0},
+    {"pool_2x2_s2_forward", 51.4, 0, 0, 3 / 4.0, 0, 1, 0.25, 0, 0, 0, 0.25},
+    {"pool_3d_2_s2_compact", 16.8, 1, 0, 0, 0, 0.125, 1, 0.125, 1, 0.125, 0},
+    {"pool_3d_2_s2_recompute", 16.8, 1, 0, 7 / 8.0, 0, 1.125, 1, 0.125, 1, 0, 0},
+    {"pool_3x3_s1_compact", 8.4, 9, 0, 0, 0, 1, 1, 1, 1, 1, 0},
+    {"pool_3x3_s1_recompute", 8.4, 9, 0, 5, 0, 2, 1, 1, 1, 0, 0},
+    {"pool_3x3_d2_compact", 2.1, 9, 0, 0, 0, 1, 1, 1, 1, 1, 0},
+    {"pool_3x3_d2_recompute", 2.1, 9, 0, 5, 0, 2, 1, 1, 1, 0, 0},
+    {"pool_5x5_s1_compact", 1.64, 0, 1, 0, 0, 1, 1, 1, 1, 1, 0},
+    {"pool_5x5_s1_recompute", 1.64, 0, 1, 12, 0, 2, 1, 1, 1, 0, 0},
+    {"bilinear_x2", 2.1, 0, 0, 0, 8 + 4, 4, 1, 4, 1, 0, 0},
+    {"bilinear_x2_deep", 2.1, 0, 0, 0, 8 + 4, 4, 1, 4, 1, 0, 0},
+    {"bilinear_65_513", 0.355, 0, 0, 0, 2 * 62.3 + 2 * 7.9, 62.3, 1, 62.3, 1, 0, 0},
+    {"bilinear_half", 8.4, 0, 0, 0, 0.5 + 1, 0.25, 1, 0.25, 1, 0, 0},
+    {"trilinear_x2", 1.05, 0, 0, 0, 16 + 8 + 4, 8, 1, 8, 1, 0, 0},
+    {"slice_forward_every_second", 25.7, 0, 0, 0, 0, 0.25, 0.25, 0, 0, 0, 0, 0.25},
 };
 
 // The nanoseconds of one step of one element: all threads do it, each on data of its own.
@@ -119,6 +119,7 @@ Limits measure_limits(const Settings& settings) {
   const std::array<double, kSteps> steps = time_steps(settings);
   const auto step = [&](Step s) { return steps[static_cast<std::size_t>(s)]; };
   Limits limits{.steps = {{"a winner compared, dy added where it wins", step(Step::gather)},
+                          {"a window's dy offered to 25 sums", step(Step::offer)},
                           {"a value compared, it and its number selected", step(Step::search)},
                           {"the same with 16 bits", step(Step::search_keys)},
                           {"a product added", step(Step::term)},
@@ -144,7 +145,7 @@ Limits measure_limits(const Settings& settings) {
       limits.workloads.push_back({.name = w.name,
                                   .dtype = tools::dtype_name(dtype),
                                   .hot = FloorOfElements::fits(elements, read, written),
-                                  .arithmetic_ns = w.gathers * step(Step::gather) + w.comparisons * compared +
+                                  .arithmetic_ns = w.gathers * step(Step::gather) + w.offers * step(Step::offer) + w.comparisons * compared +
                                                    w.terms * step(Step::term) + w.widened * widened +
                                                    w.rounded * rounded,
                                   .lines_ns = w.beside > 0 ? floor.time(elements, lines, written) : floor_ns,

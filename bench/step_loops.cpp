@@ -66,6 +66,44 @@ std::size_t gather_loop(StepData& data) {
   return 4 * StepData::kVisits;
 }
 
+// A window of 5x5 and its 25 sums, as the gradient of max pooling does it where registers hold these; elsewhere each of
+// them asks.
+std::size_t offer_loop(StepData& data) {
+#if HWY_TARGET == HWY_AVX3
+  const D d;
+  const std::size_t n = hn::Lanes(d);
+  V sums[5][5];
+#pragma GCC unroll 5
+  for (auto& row : sums) {
+#pragma GCC unroll 5
+    for (V& sum : row) sum = hn::Zero(d);
+  }
+  for (std::size_t visit = 0; visit < StepData::kVisits; visit += n) {
+    const std::size_t i = visit % StepData::kElements;
+    const VB rows = hn::LoadU(DB(), &data.winners[i]), columns = hn::LoadU(DB(), &data.winners[StepData::kElements - n - i]);
+    const V v = hn::LoadU(d, &data.values[i]);
+    const auto is0 = simd::byte_is(d, rows, 0), is1 = simd::byte_is(d, rows, 1), is2 = simd::byte_is(d, rows, 2);
+    const auto is3 = simd::byte_is(d, rows, 3), is4 = simd::byte_is(d, rows, 4);
+#pragma GCC unroll 5
+    for (int k = 0; k < 5; ++k) {
+      const V offer = hn::IfThenElseZero(simd::byte_is(d, columns, k), v);
+      sums[0][k] = simd::add_if(is0, sums[0][k], offer);
+      sums[1][k] = simd::add_if(is1, sums[1][k], offer);
+      sums[2][k] = simd::add_if(is2, sums[2][k], offer);
+      sums[3][k] = simd::add_if(is3, sums[3][k], offer);
+      sums[4][k] = simd::add_if(is4, sums[4][k], offer);
+    }
+  }
+  V all = hn::Zero(d);
+#pragma GCC unroll 5
+  for (const auto& row : sums) all = hn::Add(all, hn::Add(hn::Add(row[0], row[1]), hn::Add(hn::Add(row[2], row[3]), row[4])));
+  data.sink = hn::GetLane(all);
+  return StepData::kVisits;
+#else
+  return gather_loop(data) / 25;
+#endif
+}
+
 // Four rows of windows are one tile, and a value is in a window of each.
 template <class Value>
 std::size_t search_loop(StepData& data, const Value* values) {
@@ -148,6 +186,8 @@ std::size_t step_loop(Step step, StepData& data) {
   switch (step) {
     case Step::gather:
       return gather_loop(data);
+    case Step::offer:
+      return offer_loop(data);
     case Step::search:
       return search_loop(data, data.values.data());
     case Step::search_keys:

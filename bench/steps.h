@@ -8,8 +8,8 @@
 
 namespace bench {
 
-enum class Step { gather, search, search_keys, term, widen_f16, round_f16, widen_bf16, round_bf16 };
-inline constexpr std::size_t kSteps = 8;
+enum class Step { gather, offer, search, search_keys, term, widen_f16, round_f16, widen_bf16, round_bf16 };
+inline constexpr std::size_t kSteps = 9;
 
 // What the loops read and write: all of it in the first cache.
 struct StepData {
