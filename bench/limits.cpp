@@ -17,10 +17,10 @@ namespace {
 // For each element of dx (of x where the operator is a forward one).
 struct Work {
   std::string_view name;
-  double elements;                     // of dx, in millions
+  double elements;                             // of dx, in millions
   double gathers, offers, comparisons, terms;  // the steps of gather, offer, search and term
-  double read, written;                // elements of the type
-  double widened, rounded;             // half types among these that are; the others are compared or moved as they are
+  double read, written;                        // elements of the type
+  double widened, rounded;  // half types among these that are; the others are compared or moved as they are
   double winners_read, winners_written;  // bytes
   double beside = 0;                     // elements in the lines of those that are read: memory gives them, too
 };
@@ -145,9 +145,9 @@ Limits measure_limits(const Settings& settings) {
       limits.workloads.push_back({.name = w.name,
                                   .dtype = tools::dtype_name(dtype),
                                   .hot = FloorOfElements::fits(elements, read, written),
-                                  .arithmetic_ns = w.gathers * step(Step::gather) + w.offers * step(Step::offer) + w.comparisons * compared +
-                                                   w.terms * step(Step::term) + w.widened * widened +
-                                                   w.rounded * rounded,
+                                  .arithmetic_ns = w.gathers * step(Step::gather) + w.offers * step(Step::offer) +
+                                                   w.comparisons * compared + w.terms * step(Step::term) +
+                                                   w.widened * widened + w.rounded * rounded,
                                   .lines_ns = w.beside > 0 ? floor.time(elements, lines, written) : floor_ns,
                                   .floor_ns = floor_ns});
     }

@@ -21,12 +21,12 @@ double Racer::median() const { return quantile(times_, 0.5); }
 double Racer::spread() const { return (quantile(times_, 0.75) - quantile(times_, 0.25)) / median(); }
 
 void race(std::vector<Racer>& racers, std::size_t sets, double seconds, int least_turns) {
-  // One set of buffers is to be in the cache, and the floor before has sent it to memory: one call does not bring it back
-  // where the last cache takes only lines that come twice.
+  // One set of buffers is to be in the cache, and the floor before has sent it to memory: one call does not bring it
+  // back where the last cache takes only lines that come twice.
   const int untimed = sets == 1 ? 3 : 1;
   const double long_call = sets == 1 ? 2e7 : 2e6;  // beyond this a call is not worth preparing for
-  constexpr double kTurn = 1e5;       // calls that are shorter are timed several at a time
-  constexpr double kPatience = 10e9;  // a slow operator's median needs no five turns
+  constexpr double kTurn = 1e5;                    // calls that are shorter are timed several at a time
+  constexpr double kPatience = 10e9;               // a slow operator's median needs no five turns
   constexpr int kFewest = 3, kMost = 200;
   constexpr std::chrono::microseconds kPause(200);
   std::size_t next_set = 0;

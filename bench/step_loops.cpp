@@ -80,7 +80,8 @@ std::size_t offer_loop(StepData& data) {
   }
   for (std::size_t visit = 0; visit < StepData::kVisits; visit += n) {
     const std::size_t i = visit % StepData::kElements;
-    const VB rows = hn::LoadU(DB(), &data.winners[i]), columns = hn::LoadU(DB(), &data.winners[StepData::kElements - n - i]);
+    const VB rows = hn::LoadU(DB(), &data.winners[i]),
+             columns = hn::LoadU(DB(), &data.winners[StepData::kElements - n - i]);
     const V v = hn::LoadU(d, &data.values[i]);
     const auto is0 = simd::byte_is(d, rows, 0), is1 = simd::byte_is(d, rows, 1), is2 = simd::byte_is(d, rows, 2);
     const auto is3 = simd::byte_is(d, rows, 3), is4 = simd::byte_is(d, rows, 4);
@@ -96,7 +97,8 @@ std::size_t offer_loop(StepData& data) {
   }
   V all = hn::Zero(d);
 #pragma GCC unroll 5
-  for (const auto& row : sums) all = hn::Add(all, hn::Add(hn::Add(row[0], row[1]), hn::Add(hn::Add(row[2], row[3]), row[4])));
+  for (const auto& row : sums)
+    all = hn::Add(all, hn::Add(hn::Add(row[0], row[1]), hn::Add(hn::Add(row[2], row[3]), row[4])));
   data.sink = hn::GetLane(all);
   return StepData::kVisits;
 #else

@@ -2,15 +2,15 @@
 // The gradient of max pooling where each window offers its dy to the sums of all elements that it reaches, instead of
 // each element asking all windows.
 //
-// For 5x5 windows of stride 1 over channels that are innermost. A walk along a row of windows keeps the 25 sums that the
-// window at hand reaches in registers: a column of them enters with every window, and one leaves. The winner's row and
-// column are compared apart: dy stays in the lanes of a column, five times, and each of these is added to five sums,
-// in the lanes of their rows. That is 10 comparisons and 25 additions for a window, where asking takes 25 of both, and dy is
-// widened once. It needs masks and more than 25 registers: AVX-512 has both.
+// For 5x5 windows of stride 1 over channels that are innermost. A walk along a row of windows keeps the 25 sums that
+// the window at hand reaches in registers: a column of them enters with every window, and one leaves. The winner's row
+// and column are compared apart: dy stays in the lanes of a column, five times, and each of these is added to five
+// sums, in the lanes of their rows. That is 10 comparisons and 25 additions for a window, where asking takes 25 of
+// both, and dy is widened once. It needs masks and more than 25 registers: AVX-512 has both.
 //
 // Rows of windows come in ascending order, and so do the windows of a row: the contract's order. Sums of rows wait in a
-// ring of five rows. A winner that is wrong is seen on the way; a sum that it would reach stands beyond the columns or rows
-// that there are.
+// ring of five rows. A winner that is wrong is seen on the way; a sum that it would reach stands beyond the columns or
+// rows that there are.
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "ops/max_pool/cpu_tile_offers.cpp"
@@ -188,7 +188,8 @@ class OfferTiles {
     const std::int64_t run = pitch == t_.pixel ? layout_.row : t_.pixel;
     bool wrong = false;
     for (std::int64_t i = 0; i < layout_.row; i += run, winners += pitch) {
-      std::int64_t k = part_run<64>(winners, i, 0, run, first, count, wrong);
+      std::int64_t k = part_run<4 * kLanes>(winners, i, 0, run, first, count, wrong);
+      k = part_run<2 * kLanes>(winners, i, k, run, first, count, wrong);
       k = part_run<kLanes>(winners, i, k, run, first, count, wrong);
     }
     if (wrong) *wrong_ = true;
@@ -200,11 +201,11 @@ class OfferTiles {
     constexpr std::uint8_t kNo = 0xff;
     // By a tap's number, up to 15 and from there on.
     alignas(16) static constexpr std::uint8_t kRow[] = {0, 0, 0, 0, 0, 1, 1, 1, 1, 1, 2, 2, 2, 2, 2, 3};
-    alignas(16) static constexpr std::uint8_t kRowFrom16[] = {3,   3,   3,   3,   4,   4,   4,   4,
-                                                              4,   kNo, kNo, kNo, kNo, kNo, kNo, kNo};
+    alignas(16) static constexpr std::uint8_t kRowFrom16[] = {3, 3,   3,   3,   4,   4,   4,   4,
+                                                              4, kNo, kNo, kNo, kNo, kNo, kNo, kNo};
     alignas(16) static constexpr std::uint8_t kColumn[] = {0, 1, 2, 3, 4, 0, 1, 2, 3, 4, 0, 1, 2, 3, 4, 0};
-    alignas(16) static constexpr std::uint8_t kColumnFrom16[] = {1,   2,   3,   4,   0,   1,   2,   3,
-                                                                 4,   kNo, kNo, kNo, kNo, kNo, kNo, kNo};
+    alignas(16) static constexpr std::uint8_t kColumnFrom16[] = {1, 2,   3,   4,   0,   1,   2,   3,
+                                                                 4, kNo, kNo, kNo, kNo, kNo, kNo, kNo};
     const auto row_low = hn::LoadDup128(d, kRow), row_high = hn::LoadDup128(d, kRowFrom16);
     const auto column_low = hn::LoadDup128(d, kColumn), column_high = hn::LoadDup128(d, kColumnFrom16);
     auto is_wrong = hn::Zero(d);
@@ -218,9 +219,9 @@ class OfferTiles {
           hn::IfThenElse(is_high, hn::TableLookupBytes(column_high, number), hn::TableLookupBytes(column_low, number));
       hn::StoreU(row, d, rows_ + at + k);
       hn::StoreU(column, d, columns_ + at + k);
-      const auto missing = hn::Or(is_outside(row, hn::Set(d, first), hn::Set(d, count)),
-                                  is_outside(column, hn::LoadU(d, t_.first_column.data() + at + k),
-                                             hn::LoadU(d, t_.columns.data() + at + k)));
+      const auto missing = hn::Or(
+          is_outside(row, hn::Set(d, first), hn::Set(d, count)),
+          is_outside(column, hn::LoadU(d, t_.first_column.data() + at + k), hn::LoadU(d, t_.columns.data() + at + k)));
       is_wrong = hn::Or(is_wrong, hn::IfThenElseZero(missing, hn::Not(tap)));  // of none, whose bits are all ones, zero
     }
     wrong |= !hn::AllTrue(d, hn::Eq(is_wrong, hn::Zero(d)));

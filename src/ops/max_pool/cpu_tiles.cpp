@@ -20,7 +20,7 @@ constexpr std::int64_t kLargestTurned = 4096;  // elements of a plane: 16 of the
 constexpr std::int64_t kMostSlack = 64;        // lanes of a scratch row that belong to nobody
 constexpr std::int64_t kBlockBytes = 8192;     // of what an item writes, about: it fits the nearest cache
 constexpr std::int64_t kOfferedRows = 32;      // of an item where windows offer their dy, at least: it reads four more
-constexpr std::int64_t kOfferedBytes = 32768;  // of its sums, about: five rows
+constexpr std::int64_t kOfferedBytes = 32768;  // of its sums, about: five rows; half where winners are sought, too
 
 bool rows_are_contiguous(const Tensor& t, bool channels_innermost) {
   const auto is = [&](int axis, std::int64_t stride) { return t.sizes[axis] == 1 || t.strides[axis] == stride; };
@@ -92,9 +92,9 @@ void cut_for_offers(PoolGradTiles& tiles) {
   if (!tiles.offers) return;
   const PoolAxis& w = tiles.g.axes[2];
   const std::int64_t sums = w.window * (w.output + w.window) * static_cast<std::int64_t>(sizeof(float));
+  const std::int64_t most = tiles.stored.kind == WinnersKind::none ? kOfferedBytes / 2 : kOfferedBytes;
   tiles.pixel = kMostOffered;
-  while (tiles.pixel > kMostLanes && (tiles.unit % tiles.pixel != 0 || sums * tiles.pixel > kOfferedBytes))
-    tiles.pixel /= 2;
+  while (tiles.pixel > kMostLanes && (tiles.unit % tiles.pixel != 0 || sums * tiles.pixel > most)) tiles.pixel /= 2;
   tiles.planes = tiles.unit / tiles.pixel;
   for (std::int64_t o = 0; o < w.output; ++o) {
     const auto pixel = static_cast<std::size_t>(tiles.pixel);

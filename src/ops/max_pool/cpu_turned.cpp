@@ -24,8 +24,8 @@ struct Span {
   std::int64_t first, end, total;
 };
 
-// Turns blocks of kElements elements, at least those of the span; the last of a plane overlaps the one before. Planes of
-// less are turned one by one. Returns the end of what is turned.
+// Turns blocks of kElements elements, at least those of the span; the last of a plane overlaps the one before. Planes
+// of less are turned one by one. Returns the end of what is turned.
 template <int kElements, class Block, class One>
 HWY_INLINE std::int64_t in_blocks(const Span& span, const Block& block, const One& one) {
   std::int64_t i = span.first;
@@ -45,9 +45,8 @@ HWY_INLINE void prefetch_next(const void* p) { __builtin_prefetch(p, 0, 2); }
 // 16 vectors of 128 bits, as four of 512: lane j of the vector k is that of row 4 j + k.
 template <class T>
 HWY_INLINE void load_lanes(const T* from, std::int64_t step, __m512i (&v)[4]) {
-  const auto lane = [&](int row) HWY_ATTR {
-    return _mm_loadu_si128(reinterpret_cast<const __m128i*>(from + row * step));
-  };
+  const auto lane = [&](int row)
+                        HWY_ATTR { return _mm_loadu_si128(reinterpret_cast<const __m128i*>(from + row * step)); };
 #pragma GCC unroll 4
   for (int k = 0; k < 4; ++k) {
     v[k] = _mm512_castsi128_si512(lane(k));
@@ -60,11 +59,13 @@ HWY_INLINE void load_lanes(const T* from, std::int64_t step, __m512i (&v)[4]) {
 // In each 128 bits: of four vectors a, b, c, d all of a[0] b[0] c[0] d[0] a[1] ...
 template <class T>
 HWY_INLINE void interleave_four(__m512i (&v)[4]) {
-  const auto pairs = [](auto d, auto twice, __m512i (&v)[4]) HWY_ATTR {
+  const auto pairs = [](auto d, auto twice, __m512i(&v)[4]) HWY_ATTR {
     using V = hn::Vec<decltype(d)>;
     using W = hn::Vec<decltype(twice)>;
-    const W ab_lower{hn::InterleaveLower(d, V{v[0]}, V{v[1]}).raw}, ab_upper{hn::InterleaveUpper(d, V{v[0]}, V{v[1]}).raw};
-    const W cd_lower{hn::InterleaveLower(d, V{v[2]}, V{v[3]}).raw}, cd_upper{hn::InterleaveUpper(d, V{v[2]}, V{v[3]}).raw};
+    const W ab_lower{hn::InterleaveLower(d, V{v[0]}, V{v[1]}).raw},
+        ab_upper{hn::InterleaveUpper(d, V{v[0]}, V{v[1]}).raw};
+    const W cd_lower{hn::InterleaveLower(d, V{v[2]}, V{v[3]}).raw},
+        cd_upper{hn::InterleaveUpper(d, V{v[2]}, V{v[3]}).raw};
     v[0] = hn::InterleaveLower(twice, ab_lower, cd_lower).raw;
     v[1] = hn::InterleaveUpper(twice, ab_lower, cd_lower).raw;
     v[2] = hn::InterleaveLower(twice, ab_upper, cd_upper).raw;
@@ -218,8 +219,8 @@ HWY_NOINLINE std::int64_t turn_in(const T* from, std::int64_t step, std::int64_t
 #endif
 }
 
-// And back, whole blocks of the span only, but for the end of a plane. Past the cache, blocks whose vectors are whole lines
-// of their own are streamed. Returns the end of what is turned.
+// And back, whole blocks of the span only, but for the end of a plane. Past the cache, blocks whose vectors are whole
+// lines of their own are streamed. Returns the end of what is turned.
 template <class T, class U>
 HWY_NOINLINE std::int64_t turn_out(const U* from, T* to, std::int64_t step, std::int64_t planes, const Span& span,
                                    [[maybe_unused]] bool past_cache) {
@@ -316,16 +317,16 @@ class TurnedPlanes {
       const Layout& layout = planes_.layout_;
       const Bindings& bound = *planes_.part_.bindings;
       if (t.stored.kind == WinnersKind::none) {
-        x_ = turn_in(bound.input<T>(0) + plane(t.x), t.x.view.strides[1], t.planes, {x_, std::max(x_, x_end), layout.inputs},
-                     planes_.template at<U>(layout.x));
+        x_ = turn_in(bound.input<T>(0) + plane(t.x), t.x.view.strides[1], t.planes,
+                     {x_, std::max(x_, x_end), layout.inputs}, planes_.template at<U>(layout.x));
       }
       if (t.turns_bytes) {
         const PoolTensor& stored = t.stored.tensor;
-        winners_ = turn_in(bound.input<std::uint8_t>(2) + plane(stored), stored.view.strides[1],
-                           t.planes, {winners_, std::max(winners_, dy_end), layout.outputs}, planes_.winners());
+        winners_ = turn_in(bound.input<std::uint8_t>(2) + plane(stored), stored.view.strides[1], t.planes,
+                           {winners_, std::max(winners_, dy_end), layout.outputs}, planes_.winners());
       }
-      dy_ = turn_in(bound.input<T>(1) + plane(t.dy), t.dy.view.strides[1], t.planes, {dy_, std::max(dy_, dy_end), layout.outputs},
-                    planes_.dy());
+      dy_ = turn_in(bound.input<T>(1) + plane(t.dy), t.dy.view.strides[1], t.planes,
+                    {dy_, std::max(dy_, dy_end), layout.outputs}, planes_.dy());
     }
     void turn_out_to(std::int64_t dx_end) {
       const PoolTurned& t = planes_.t_;
@@ -363,7 +364,8 @@ class TurnedPlanes {
         for (std::int64_t h = 0; h < sizes[3]; ++h, to += sizes[4]) stored.read({n, c + k, d, h, 0, sizes[4]}, to);
       }
     }
-    turn_in(at<std::uint8_t>(layout_.rows), layout_.plane_bytes, t_.planes, {0, layout_.outputs, layout_.outputs}, winners());
+    turn_in(at<std::uint8_t>(layout_.rows), layout_.plane_bytes, t_.planes, {0, layout_.outputs, layout_.outputs},
+            winners());
   }
 
   const PoolTurned& t_;
