@@ -292,7 +292,8 @@ struct SliceGrad {
   SliceWindow window{};
 };
 
-// This version has no CUDA: an operator for it is refused as unsupported.
+// Where the library was built without CUDA, or finds no device, an operator for a CUDA device is refused as
+// unsupported.
 struct Device {
   static bp_device cpu() { return {BP_DEVICE_CPU, 0}; }
   static bp_device cuda(int ordinal = 0) { return {BP_DEVICE_CUDA, ordinal}; }
