@@ -81,7 +81,7 @@ class FloorOfElements {
  public:
   explicit FloorOfElements(const Settings& settings)
       : settings_(settings),
-        from_(kColdCaches * bp::last_level_cache()),
+        from_(bp::last_cache().shown + kColdShares * bp::last_cache().share),
         to_(from_.bytes().size()),
         floor_(settings.threads()) {}
 
@@ -106,7 +106,7 @@ class FloorOfElements {
   }
 
  private:
-  static constexpr std::size_t kColdCaches = 4;
+  static constexpr std::size_t kColdShares = 3;
 
   const Settings& settings_;
   Memory from_, to_;

@@ -80,7 +80,9 @@ void Buffers::fill_winners(const tools::Problem& problem, std::int32_t dtype, vo
 }
 
 std::size_t sets_past_cache(std::uint64_t bytes) {
-  return 2 * bp::last_level_cache() / std::max<std::uint64_t>(bytes, 1) + 1;
+  // More than this machine's share of the cache may be free for it: buffers that stay there are not cold.
+  const bp::LastCache& cache = bp::last_cache();
+  return (cache.shown + cache.share) / std::max<std::uint64_t>(bytes, 1) + 1;
 }
 
 // ---- Verification ----------------------------------------------------------------------------------------

@@ -57,8 +57,8 @@ class Buffers {
   std::unique_ptr<BufferSet> forward_;
 };
 
-// How many sets of buffers that move so many bytes exceed twice the last-level cache together; so many are used, but at
-// most kMostSets.
+// How many sets of buffers that move so many bytes exceed the last-level cache, and this machine's share of it once
+// more; so many are used, but at most kMostSets.
 std::size_t sets_past_cache(std::uint64_t bytes);
 inline constexpr std::size_t kMostSets = 64;
 

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# record_bench.sh [BENCH ARGUMENTS]: runs the cpu group with one thread and with all, BACKPASS_ROUNDS (3) times over, and keeps the results under
+# record_bench.sh [BENCH ARGUMENTS]: runs the cpu group with one thread and with all, BACKPASS_ROUNDS (3) times over, each measurement BACKPASS_SECONDS (0.1), and keeps the results under
 # bench/results: a JSON of each run, named by date, commit and threads, and the plot of the f32 rows with all threads.
 # They take the place of the last run's; docs/performance.md shows them (make docs). Without arguments also the tables of
 # docs/benchmarks.md: with one thread, except for the planes, where all are compared with one.
@@ -14,7 +14,7 @@ mkdir -p bench/results
 rm -f bench/results/cpu-*-threads-*.json
 name=bench/results/cpu-$(date -u +%Y-%m-%d)-$BACKPASS_COMMIT
 for threads in 1 $(nproc); do
-  build/release/tools/backpass bench --threads "$threads" --dtype f32,f16,bf16 --seconds 0.1 --rounds "${BACKPASS_ROUNDS:-3}" \
+  build/release/tools/backpass bench --threads "$threads" --dtype f32,f16,bf16 --seconds "${BACKPASS_SECONDS:-0.1}" --rounds "${BACKPASS_ROUNDS:-3}" \
     --json "$name-threads-$threads.json" --plot bench/results/cpu.svg "$@"
 done
 if [ $# -eq 0 ]; then

@@ -22,28 +22,34 @@ inline std::size_t processors_in(std::istream& list) {
   return count;
 }
 
-// The bytes of the last cache, as the kernel tells them of the first processor (what the C library tells is wrong on
-// some virtual machines), or as BACKPASS_CACHE_BYTES tells them. A virtual machine may show the cache of a whole socket
-// beside the few processors that it has; no processor is built with more than 16 MiB for each core, and that is about
-// the share that such a machine finds.
-inline std::size_t last_level_cache() {
-  static const std::size_t bytes = [] {
-    if (const char* given = std::getenv("BACKPASS_CACHE_BYTES")) return std::size_t{std::strtoull(given, nullptr, 10)};
-    constexpr std::size_t kMostOfOne = std::size_t{16} << 20;
-    std::size_t largest = 0;
+// The last cache: the bytes that the kernel shows of it (what the C library tells is wrong on some virtual machines),
+// and the share that this machine's processors may count on. A virtual machine may show the cache of a whole socket
+// beside the few processors that it has; hardly a processor is built with more than 16 MiB for each core.
+struct LastCache {
+  std::size_t shown = 0, share = 0;
+};
+inline const LastCache& last_cache() {
+  static const LastCache cache = [] {
+    if (const char* given = std::getenv("BACKPASS_CACHE_BYTES")) {
+      const std::size_t bytes = std::strtoull(given, nullptr, 10);
+      return LastCache{bytes, bytes};
+    }
+    constexpr std::size_t kMostOfOne = std::size_t{16} << 20, kUnknown = std::size_t{32} << 20;
+    LastCache largest;
     for (int index = 0; index < 8; ++index) {
       const std::string folder = "/sys/devices/system/cpu/cpu0/cache/index" + std::to_string(index);
       std::ifstream size(folder + "/size"), sharers(folder + "/shared_cpu_list");
       std::size_t kilobytes = 0;
-      if (!(size >> kilobytes)) continue;
-      const std::size_t shared_by = processors_in(sharers);
-      const std::size_t most = shared_by > 0 ? shared_by * kMostOfOne : kilobytes << 10;
-      largest = std::max(largest, std::min(kilobytes << 10, most));
+      if (!(size >> kilobytes) || kilobytes << 10 < largest.shown) continue;
+      const std::size_t shown = kilobytes << 10, shared_by = processors_in(sharers);
+      largest = {shown, shared_by > 0 ? std::min(shown, shared_by * kMostOfOne) : shown};
     }
-    constexpr std::size_t kUnknown = std::size_t{32} << 20;
-    return largest > 0 ? largest : kUnknown;
+    return largest.shown > 0 ? largest : LastCache{kUnknown, kUnknown};
   }();
-  return bytes;
+  return cache;
 }
+
+// The bytes that stay in it, as far as BACKPASS_CACHE_BYTES does not say otherwise.
+inline std::size_t last_level_cache() { return last_cache().share; }
 
 }  // namespace bp
