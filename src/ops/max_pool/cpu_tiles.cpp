@@ -95,6 +95,7 @@ void cut_for_offers(PoolGradTiles& tiles) {
   const std::int64_t most = tiles.stored.kind == WinnersKind::none ? kOfferedBytes / 2 : kOfferedBytes;
   tiles.pixel = kMostOffered;
   while (tiles.pixel > kMostLanes && (tiles.unit % tiles.pixel != 0 || sums * tiles.pixel > most)) tiles.pixel /= 2;
+  if (tiles.unit <= 2 * kTurnedBlock) tiles.pixel = tiles.unit;  // planes that are turned together are walked together
   tiles.planes = tiles.unit / tiles.pixel;
   for (std::int64_t o = 0; o < w.output; ++o) {
     const auto pixel = static_cast<std::size_t>(tiles.pixel);

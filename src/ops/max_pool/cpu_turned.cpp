@@ -288,8 +288,9 @@ class TurnedPlanes {
     const std::array<void*, 1> outputs{at<U>(layout_.dx)};
     const Bindings bindings{.inputs = inputs, .outputs = outputs};
     // Rows are turned just before they are read, and back as soon as they are written, so that they stay in the nearest
-    // cache. Volumes, whose planes are visited in another order, are turned as a whole.
-    const bool by_rows = t_.dx.view.sizes[2] == 1 && t_.dy.view.sizes[2] == 1;
+    // cache. Volumes, whose planes are visited in another order, are turned as a whole, and so are planes that are
+    // not walked all at once.
+    const bool by_rows = t_.dx.view.sizes[2] == 1 && t_.dy.view.sizes[2] == 1 && t_.tiles.planes == 1;
     if (!by_rows) turner.turn_in_to(layout_.inputs, layout_.outputs);
     run_tiles({&t_.tiles, &bindings, 0, t_.tiles.items(), part_.scratch + layout_.tiles, part_.wrong,
                part_.expects_wrong, by_rows ? &turner : nullptr});
