@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# record_bench.sh [BENCH ARGUMENTS]: runs the cpu group with one thread and with all, BACKPASS_ROUNDS (3) times over, each measurement BACKPASS_SECONDS (0.1), and keeps the results under
-# bench/results: a JSON of each run, named by date, commit and threads, and the plot of the f32 rows with all threads.
+# record_bench.sh [BENCH ARGUMENTS]: runs the cpu group with one thread and with all, BACKPASS_ROUNDS (3) times over, each
+# measurement of BACKPASS_SECONDS (0.1), and keeps the results under bench/results: a JSON of each run, named by date, commit
+# and threads, and the plot of the f32 rows with all threads.
 # They take the place of the last run's; docs/performance.md shows them (make docs). Without arguments also the tables of
 # docs/benchmarks.md: with one thread, except for the planes, where all are compared with one.
 # Refuses a tree with changes, whose commit would say nothing.
