@@ -329,7 +329,9 @@ template <class M, class V>
 HWY_INLINE V add_if(M mask, V sum, V v) {
 #if HWY_TARGET == HWY_AVX3
   if constexpr (sizeof(V) == 64) {
-    return V{_mm512_mask_add_ps(sum.raw, mask.raw, sum.raw, v.raw)};
+    // Left to itself, gcc moves every other sum to another register first.
+    __asm__("vaddps %2, %0, %0 %{%1%}" : "+v"(sum.raw) : "Yk"(mask.raw), "v"(v.raw));
+    return sum;
   } else if constexpr (sizeof(V) == 32) {
     return V{_mm256_mask_add_ps(sum.raw, mask.raw, sum.raw, v.raw)};
   } else {
