@@ -30,7 +30,8 @@ cmake --build "$folder/build" -j "$jobs" --target backpass_cli
 there() {
   local bytes=$1
   shift
-  qemu-aarch64 -cpu max,sve-default-vector-length="$bytes" -L /usr/aarch64-linux-gnu "$folder/build/tools/backpass" "$@" </dev/null
+  qemu-aarch64 -cpu max,sve-default-vector-length="$bytes" -L /usr/aarch64-linux-gnu -E LD_LIBRARY_PATH="$folder/root/usr/lib/aarch64-linux-gnu" \
+    "$folder/build/tools/backpass" "$@" </dev/null
 }
 # checks SET BYTES MODE RANDOM: as tests/matrix.sh does it.
 checks() (
