@@ -119,7 +119,7 @@ Limits measure_limits(const Settings& settings) {
   const std::array<double, kSteps> steps = time_steps(settings);
   const auto step = [&](Step s) { return steps[static_cast<std::size_t>(s)]; };
   Limits limits{.steps = {{"a winner compared, dy added where it wins", step(Step::gather)},
-                          {"a window's dy offered to 25 sums", step(Step::offer)},
+                          {"dy of five windows offered to one of five sums", step(Step::offer)},
                           {"a value compared, it and its number selected", step(Step::search)},
                           {"the same with 16 bits", step(Step::search_keys)},
                           {"a product added", step(Step::term)},

@@ -66,39 +66,44 @@ std::size_t gather_loop(StepData& data) {
   return 4 * StepData::kVisits;
 }
 
-// A window of 5x5 and its 25 sums, as the gradient of max pooling does it where registers hold these; elsewhere each of
-// them asks.
+// A column of a row of 5x5 windows, as the gradient of max pooling makes it where masks select lanes: one of five sums,
+// the one of the row that its winners are in, takes the dy of up to five windows; elsewhere 25 sums ask. Four columns
+// at a time, which do not wait for each other.
 std::size_t offer_loop(StepData& data) {
 #if HWY_TARGET == HWY_AVX3
+  constexpr int kColumns = 4, kWindow = 5;
   const D d;
   const std::size_t n = hn::Lanes(d);
-  V sums[5][5];
+  V sums[kColumns][kWindow];
+#pragma GCC unroll 4
+  for (auto& column : sums) {
 #pragma GCC unroll 5
-  for (auto& row : sums) {
-#pragma GCC unroll 5
-    for (V& sum : row) sum = hn::Zero(d);
+    for (V& sum : column) sum = hn::Zero(d);
   }
-  for (std::size_t visit = 0; visit < StepData::kVisits; visit += n) {
-    const std::size_t i = visit % StepData::kElements;
-    const VB rows = hn::LoadU(DB(), &data.winners[i]),
-             columns = hn::LoadU(DB(), &data.winners[StepData::kElements - n - i]);
-    const V v = hn::LoadU(d, &data.values[i]);
-    const auto is0 = simd::byte_is(d, rows, 0), is1 = simd::byte_is(d, rows, 1), is2 = simd::byte_is(d, rows, 2);
-    const auto is3 = simd::byte_is(d, rows, 3), is4 = simd::byte_is(d, rows, 4);
+  for (std::size_t visit = 0; visit < StepData::kVisits; visit += kColumns * n) {
+#pragma GCC unroll 4
+    for (int c = 0; c < kColumns; ++c) {
+      const std::size_t i = visit % StepData::kElements + static_cast<std::size_t>(c) * n;
+      const VB row = hn::LoadU(DB(), &data.winners[i]);
+      const VB column = hn::LoadU(DB(), &data.winners[StepData::kElements - n - i]);
+      const V v = hn::LoadU(d, &data.values[i]);
+      hn::Mask<D> in_row[kWindow];
+      V sum = v;
 #pragma GCC unroll 5
-    for (int k = 0; k < 5; ++k) {
-      const V offer = hn::IfThenElseZero(simd::byte_is(d, columns, k), v);
-      sums[0][k] = simd::add_if(is0, sums[0][k], offer);
-      sums[1][k] = simd::add_if(is1, sums[1][k], offer);
-      sums[2][k] = simd::add_if(is2, sums[2][k], offer);
-      sums[3][k] = simd::add_if(is3, sums[3][k], offer);
-      sums[4][k] = simd::add_if(is4, sums[4][k], offer);
+      for (int r = 0; r < kWindow; ++r) {
+        in_row[r] = simd::byte_is(d, row, r);
+        sum = hn::IfThenElse(in_row[r], sums[c][r], sum);
+      }
+#pragma GCC unroll 5
+      for (int k = 0; k < kWindow; ++k) sum = simd::add_if(simd::byte_is(d, column, k), sum, v);
+#pragma GCC unroll 5
+      for (int r = 0; r < kWindow; ++r) sums[c][r] = hn::IfThenElse(in_row[r], sum, sums[c][r]);
     }
   }
   V all = hn::Zero(d);
-#pragma GCC unroll 5
-  for (const auto& row : sums)
-    all = hn::Add(all, hn::Add(hn::Add(row[0], row[1]), hn::Add(hn::Add(row[2], row[3]), row[4])));
+#pragma GCC unroll 4
+  for (const auto& column : sums)
+    all = hn::Add(all, hn::Add(hn::Add(column[0], column[1]), hn::Add(column[2], hn::Add(column[3], column[4]))));
   data.sink = hn::GetLane(all);
   return StepData::kVisits;
 #else

@@ -2,15 +2,19 @@
 // The gradient of max pooling where each window offers its dy to the sums of all elements that it reaches, instead of
 // each element asking all windows.
 //
-// For 5x5 windows of stride 1 over channels that are innermost. A walk along a row of windows keeps the 25 sums that
-// the window at hand reaches in registers: a column of them enters with every window, and one leaves. The winner's row
-// and column are compared apart: dy stays in the lanes of a column, five times, and each of these is added to five
-// sums, in the lanes of their rows. That is 10 comparisons and 25 additions for a window, where asking takes 25 of
-// both, and dy is widened once. It needs masks and more than 25 registers: AVX-512 has both.
+// For 5x5 windows of stride 1 over channels that are innermost. All windows of a row whose winners are in one column of
+// x agree on the row of it, too: they see the same rows, and each takes the column's first greatest value if it takes
+// any of that column. So five windows at most offer their dy to one sum of five, and which that is, is known before: a
+// row of windows is parted into rows and columns of winners, and each column of x is told its row (aim). Then a walk
+// along the columns takes the sum of that row, makes up to five additions, each in the lanes whose window has its
+// winner there, and puts it back: ten comparisons and five additions for a window, where asking takes 25 of both, and
+// dy is widened once. It needs masks and many registers: AVX-512 has both.
+//
+// Stored winners may be none that a search finds: where a column's windows do not agree, each of the five rows is
+// walked for itself.
 //
 // Rows of windows come in ascending order, and so do the windows of a row: the contract's order. Sums of rows wait in a
-// ring of five rows. A winner that is wrong is seen on the way; a sum that it would reach stands beyond the columns or
-// rows that there are.
+// ring of five rows. A winner that is wrong has no code, and offers nothing.
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "ops/max_pool/cpu_tile_offers.cpp"
@@ -36,22 +40,30 @@ class OfferTiles {
 
  public:
   struct Layout {
-    std::int64_t row = 0;    // winners of an item's row of windows: all of them, side by side
-    std::int64_t width = 0;  // of a row of sums: columns of x, padding and all that windows reach
-    std::size_t sums, winners, rows, columns, numbers, bytes;
+    std::int64_t row = 0;             // winners of an item's row of windows: all of them, side by side
+    std::int64_t width = 0;           // of a row of sums: columns of x, padding and all that windows reach
+    std::int64_t first = 0, end = 0;  // columns of it that exist and are reached
+    std::size_t sums, winners, winner_rows, winner_columns, some_columns, targets, codes, bytes;
     typename Search::Layout search{};
 
     explicit Layout(const PoolGradTiles& t) {
       const PoolAxis& w = t.g.axes[2];
       row = w.output * t.pixel;
-      width = std::max(w.output + kWindow - 1, w.start_padding + w.input);
+      const std::int64_t reached = w.output + kWindow - 1;
+      width = std::max(reached, w.start_padding + w.input);
+      first = w.start_padding;
+      end = std::min(reached, w.start_padding + w.input);
       const bool seeks = t.stored.kind == WinnersKind::none;
       ScratchLayout scratch;
       sums = scratch.reserve((kWindow + 1) * width * t.pixel, sizeof(float));
       winners = scratch.reserve((seeks ? tile_height(1) : 1) * row + kSlack, 1);
-      rows = scratch.reserve(row + kSlack, 1);
-      columns = scratch.reserve(row + kSlack, 1);
-      numbers = scratch.reserve(kWindow * kLanes, 1);
+      // Beside the windows that there are, as many without winners as a column of sums may ask for.
+      const std::int64_t parted = (reached + kWindow - 1) * t.pixel + kSlack;
+      winner_rows = scratch.reserve(parted, 1);
+      winner_columns = scratch.reserve(parted, 1);
+      some_columns = scratch.reserve(parted, 1);
+      targets = scratch.reserve(reached * t.pixel + kSlack, 1);
+      codes = scratch.reserve(w.output * OfferCode::kTaps, 1);
       if (seeks) search = {t, scratch};
       bytes = scratch.bytes();
     }
@@ -68,10 +80,12 @@ class OfferTiles {
         search_(t_, t_.x, part.bindings->input<T>(0), layout.search, part.scratch),
         sums_(reinterpret_cast<float*>(part.scratch + layout.sums)),
         winners_(reinterpret_cast<std::uint8_t*>(part.scratch + layout.winners)),
-        rows_(reinterpret_cast<std::uint8_t*>(part.scratch + layout.rows)),
-        columns_(reinterpret_cast<std::uint8_t*>(part.scratch + layout.columns)),
-        numbers_(reinterpret_cast<std::uint8_t*>(part.scratch + layout.numbers)) {
-    for (int k = 0; k < kWindow; ++k) std::memset(numbers_ + k * kLanes, k, kLanes);
+        rows_(reinterpret_cast<std::uint8_t*>(part.scratch + layout.winner_rows)),
+        columns_(reinterpret_cast<std::uint8_t*>(part.scratch + layout.winner_columns)),
+        some_columns_(reinterpret_cast<std::uint8_t*>(part.scratch + layout.some_columns)),
+        targets_(reinterpret_cast<std::uint8_t*>(part.scratch + layout.targets)),
+        codes_(reinterpret_cast<std::uint8_t*>(part.scratch + layout.codes)) {
+    std::memset(rows_, 0, layout.targets - layout.winner_rows);
     std::memset(sums_, 0, static_cast<std::size_t>((kWindow + 1) * row_of_sums()) * sizeof(float));
     const Tensor& stored = t_.stored.tensor.view;
     reads_in_place_ = t_.stored.kind == WinnersKind::compact && size_of(stored.dtype) == 1 && stored.strides[1] == 1;
@@ -100,7 +114,13 @@ class OfferTiles {
       const std::int64_t leaves = o - padding, enters = leaves + kWindow - 1;
       if (o >= 0 && o < axis_h().output && window_ >= 0) {
         if (around_ != nullptr) around_->before(o + 1);
-        offer_row(o);
+        if (t_.pixel == kMostPixel) {
+          offer_row<kMostPixel>(o);
+        } else if (t_.pixel == kMostPixel / 2) {
+          offer_row<kMostPixel / 2>(o);
+        } else {
+          offer_row<kMostPixel / 4>(o);
+        }
       } else if (is_mine(enters)) {
         std::memset(sums_of(enters), 0, static_cast<std::size_t>(row_of_sums()) * sizeof(float));
       }
@@ -129,12 +149,17 @@ class OfferTiles {
     T* to = row_of_dx(row);
     if (t_.pixel == t_.unit) return export_packed(from, to, axis_w().input * t_.pixel, t_.past_cache);
     for (std::int64_t w = 0; w < axis_w().input; ++w, from += t_.pixel, to += t_.unit) {
-      export_packed(from, to, t_.pixel, t_.past_cache);
+      if (t_.past_cache) {
+        export_packed(from, to, t_.pixel, true);
+      } else {
+        for (std::int64_t c = 0; c < t_.pixel; c += kLanes) store(D(), hn::Load(D(), from + c), to + c);
+      }
     }
   }
 
   // ---- Winners
 
+  template <int kPixel>
   void offer_row(std::int64_t o) {
     const std::uint8_t* winners = winners_;
     std::int64_t pitch = t_.pixel;
@@ -151,187 +176,194 @@ class OfferTiles {
       const Dims& s = t_.stored.tensor.view.strides;
       winners = stored_.bytes() + n_ * s[0] + c_ * s[1] + window_ * s[2] + o * s[3];
       pitch = s[4];
-      for (std::int64_t w = 0; w < axis_w().output; ++w) prefetch(winners + s[3] + w * pitch, t_.pixel);
+      if (around_ == nullptr) {
+        for (std::int64_t w = 0; w < axis_w().output; ++w) prefetch(winners + s[3] + w * pitch, t_.pixel);
+      }
     } else {
       stored_.read({n_, c_, window_, o, 0, axis_w().output}, winners_);
     }
-    part(winners, pitch, o);
+    know_codes(o);
+    part<kPixel>(winners, pitch);
+    if (aim<kPixel>()) return offer<kPixel>(columns_, o);
+    for (int r = 0; r < kWindow;
+         ++r) {  // one after the other: sums of different rows have nothing to do with each other
+      aim_at(r);
+      offer<kPixel>(some_columns_, o);
+    }
+  }
+
+  template <int kPixel>
+  void offer(const std::uint8_t* columns, std::int64_t o) const {
     const Dims& s = t_.dy.view.strides;
     const T* dy = dy_data_ + n_ * s[0] + c_ * s[1] + window_ * s[2] + o * s[3];
     // What is read and written next, as far as one row after the other can tell: of so many rows side by side the
     // processor does not see what comes.
     const bool asks = around_ == nullptr;
-    Offers offers{.rows = rows_,
-                  .columns = columns_,
+    Offers offers{.targets = targets_,
+                  .columns = columns,
                   .dy = dy,
-                  .next_dy = asks ? s[3] : 0,
-                  .next_dx = asks && !t_.past_cache ? row_of_dx(o + 1 - axis_h().start_padding) - dy : 0,
+                  .next_dy = s[3],
+                  .next_dx = t_.past_cache ? 0 : row_of_dx(o + 1 - axis_h().start_padding) - dy,
                   .sums = {},
-                  .numbers = numbers_,
-                  .dy_step = t_.unit};
+                  .dy_step = t_.unit,
+                  .windows = axis_w().output,
+                  .first = layout_.first,
+                  .end = layout_.end};
     for (int k = 0; k < kWindow; ++k) offers.sums[k] = sums_of(o - axis_h().start_padding + k);
-    for (std::int64_t c = 0; c < t_.pixel; c += lanes(D())) {
-      if (t_.pixel == kMostPixel) {
-        walk<kMostPixel>(offers, c, axis_w().output);
-      } else if (t_.pixel == kMostPixel / 2) {
-        walk<kMostPixel / 2>(offers, c, axis_w().output);
+    for (std::int64_t c = 0; c < kPixel; c += kLanes) {
+      if (asks && c * sizeof(T) % 64 == 0) {
+        walk<kPixel, true>(offers, c);
       } else {
-        walk<kMostPixel / 4>(offers, c, axis_w().output);
+        walk<kPixel, false>(offers, c);
       }
     }
   }
 
-  // Parts the winners of row o of windows, whose columns are `pitch` apart, into rows and columns of their windows.
-  HWY_NOINLINE void part(const std::uint8_t* winners, std::int64_t pitch, std::int64_t o) {
-    const auto first = static_cast<std::uint8_t>(axis_h().first_tap(o));
-    const auto count = static_cast<std::uint8_t>(axis_h().end_tap(o) - first);
-    const std::int64_t run = pitch == t_.pixel ? layout_.row : t_.pixel;
-    bool wrong = false;
-    for (std::int64_t i = 0; i < layout_.row; i += run, winners += pitch) {
-      std::int64_t k = part_run<4 * kLanes>(winners, i, 0, run, first, count, wrong);
-      k = part_run<2 * kLanes>(winners, i, k, run, first, count, wrong);
-      k = part_run<kLanes>(winners, i, k, run, first, count, wrong);
+  // The codes of the taps that the windows of row o have.
+  void know_codes(std::int64_t o) {
+    const std::int64_t first = t_.taps.first[1][static_cast<std::size_t>(o)];
+    const std::int64_t end = t_.taps.end[1][static_cast<std::size_t>(o)];
+    if (first == coded_first_ && end == coded_end_) return;
+    coded_first_ = first;
+    coded_end_ = end;
+    const hn::FixedTag<std::uint8_t, OfferCode::kTaps> d;
+    const auto rows = hn::Set(d, static_cast<std::uint8_t>((1 << end) - (1 << first)));
+    for (std::size_t i = 0; i < t_.codes.size(); i += hn::Lanes(d)) {
+      const auto code = hn::LoadU(d, t_.codes.data() + i);
+      hn::Store(hn::IfThenElseZero(hn::Ne(hn::And(code, rows), hn::Zero(d)), code), d, codes_ + i);
     }
-    if (wrong) *wrong_ = true;
   }
-  template <int kBytes>
-  HWY_INLINE std::int64_t part_run(const std::uint8_t* winners, std::int64_t at, std::int64_t k, std::int64_t run,
-                                   std::uint8_t first, std::uint8_t count, bool& wrong) const {
-    const hn::FixedTag<std::uint8_t, kBytes> d;
-    constexpr std::uint8_t kNo = 0xff;
-    // By a tap's number, up to 15 and from there on.
-    alignas(16) static constexpr std::uint8_t kRow[] = {0, 0, 0, 0, 0, 1, 1, 1, 1, 1, 2, 2, 2, 2, 2, 3};
-    alignas(16) static constexpr std::uint8_t kRowFrom16[] = {3, 3,   3,   3,   4,   4,   4,   4,
-                                                              4, kNo, kNo, kNo, kNo, kNo, kNo, kNo};
-    alignas(16) static constexpr std::uint8_t kColumn[] = {0, 1, 2, 3, 4, 0, 1, 2, 3, 4, 0, 1, 2, 3, 4, 0};
-    alignas(16) static constexpr std::uint8_t kColumnFrom16[] = {1, 2,   3,   4,   0,   1,   2,   3,
-                                                                 4, kNo, kNo, kNo, kNo, kNo, kNo, kNo};
-    const auto row_low = hn::LoadDup128(d, kRow), row_high = hn::LoadDup128(d, kRowFrom16);
-    const auto column_low = hn::LoadDup128(d, kColumn), column_high = hn::LoadDup128(d, kColumnFrom16);
-    auto is_wrong = hn::Zero(d);
-    for (; k + kBytes <= run; k += kBytes) {
-      const auto tap = hn::LoadU(d, winners + k);
-      const auto number = hn::Min(tap, hn::Set(d, std::uint8_t{31}));
-      const auto is_high = hn::TestBit(number, hn::Set(d, std::uint8_t{16}));
-      const auto row =
-          hn::IfThenElse(is_high, hn::TableLookupBytes(row_high, number), hn::TableLookupBytes(row_low, number));
-      const auto column =
-          hn::IfThenElse(is_high, hn::TableLookupBytes(column_high, number), hn::TableLookupBytes(column_low, number));
-      hn::StoreU(row, d, rows_ + at + k);
-      hn::StoreU(column, d, columns_ + at + k);
-      const auto missing = hn::Or(
-          is_outside(row, hn::Set(d, first), hn::Set(d, count)),
-          is_outside(column, hn::LoadU(d, t_.first_column.data() + at + k), hn::LoadU(d, t_.columns.data() + at + k)));
-      is_wrong = hn::Or(is_wrong, hn::IfThenElseZero(missing, hn::Not(tap)));  // of none, whose bits are all ones, zero
+
+  // Parts the winners of a row of windows, whose columns of kPixel lanes are `pitch` apart, into rows and columns of
+  // their windows.
+  template <int kPixel>
+  HWY_NOINLINE void part(const std::uint8_t* winners, std::int64_t pitch) {
+    const hn::FixedTag<std::uint8_t, kPixel> d;
+    const auto of_row = hn::Set(d, OfferCode::kRows);
+    auto wrong = hn::Zero(d);
+    const std::uint8_t* codes = codes_;
+    std::uint8_t* rows = rows_ + (kWindow - 1) * kPixel;
+    std::uint8_t* columns = columns_ + (kWindow - 1) * kPixel;
+    for (const std::uint8_t* end = rows + layout_.row; rows < end; rows += kPixel, columns += kPixel) {
+      const auto tap = hn::LoadU(d, winners);
+      // Two tables of 16, which have 0 for numbers whose upper bit is set.
+      const auto number = hn::Min(tap, hn::Set(d, std::uint8_t{OfferCode::kTaps - 1}));
+      const auto low =
+          hn::TableLookupBytes(hn::LoadDup128(d, codes), hn::SaturatedAdd(number, hn::Set(d, std::uint8_t{0x70})));
+      const auto high =
+          hn::TableLookupBytes(hn::LoadDup128(d, codes + 16), hn::Sub(number, hn::Set(d, std::uint8_t{16})));
+      const auto code = hn::Or(low, high);
+      // Of none, whose bits are all ones, zero.
+      wrong = hn::Or(wrong, hn::IfThenElseZero(hn::Eq(code, hn::Zero(d)), hn::Not(tap)));
+      hn::StoreU(hn::And(code, of_row), d, rows);
+      hn::StoreU(hn::AndNot(of_row, code), d, columns);
+      winners += pitch;
+      codes += OfferCode::kTaps;
     }
-    wrong |= !hn::AllTrue(d, hn::Eq(is_wrong, hn::Zero(d)));
-    return k;
-  }
-  template <class VB>
-  static HWY_INLINE auto is_outside(VB number, VB first, VB count) {
-    const VB from_first = hn::Sub(number, first);
-    return hn::Eq(hn::Max(from_first, count), from_first);
+    if (!hn::AllTrue(d, hn::Eq(wrong, hn::Zero(d)))) *wrong_ = true;
   }
 
   // ---- A row of windows
 
-  // The windows of a row and the sums that they reach, those of the first window's first column first.
+  // For each column of sums, in which of the window's rows its winners are. Returns whether that is one row only, as it
+  // is where they were sought: that of the column's first greatest value.
+  template <int kPixel>
+  HWY_NOINLINE bool aim() const {
+    const hn::FixedTag<std::uint8_t, 4 * kLanes> d;
+    auto many = hn::Zero(d);
+    const std::uint8_t *rows = rows_, *columns = columns_;
+    std::uint8_t* targets = targets_;
+    const std::int64_t end = layout_.end * kPixel;
+    for (std::int64_t i = layout_.first * kPixel; i < end; i += lanes(d)) {
+      auto found = hn::Zero(d);
+#pragma GCC unroll 5
+      for (int k = 0; k < kWindow; ++k) {
+        const std::int64_t window = i + (kWindow - 1 - k) * kPixel;
+        const auto is_here = hn::Eq(hn::LoadU(d, columns + window), hn::Set(d, OfferCode::column(k)));
+        found = hn::Or(found, hn::IfThenElseZero(is_here, hn::LoadU(d, rows + window)));
+      }
+      many = hn::Or(many, hn::And(found, hn::Sub(found, hn::Set(d, std::uint8_t{1}))));
+      hn::StoreU(found, d, targets + i);
+    }
+    return hn::AllTrue(d, hn::Eq(many, hn::Zero(d)));
+  }
+
+  // Leaves those columns of winners that are in row r of their windows, and aims at it.
+  HWY_NOINLINE void aim_at(int r) {
+    const hn::FixedTag<std::uint8_t, 4 * kLanes> d;
+    const auto row = hn::Set(d, OfferCode::row(r));
+    for (std::int64_t i = 0; i < layout_.row; i += lanes(d)) {
+      const std::int64_t window = (kWindow - 1) * t_.pixel + i;
+      const auto is_here = hn::Eq(hn::LoadU(d, rows_ + window), row);
+      hn::StoreU(hn::IfThenElseZero(is_here, hn::LoadU(d, columns_ + window)), d, some_columns_ + window);
+    }
+    std::memset(targets_, OfferCode::row(r), static_cast<std::size_t>(layout_.end * t_.pixel));
+  }
+
+  // A row of windows, and the sums that they reach; `first` and `end` are of the columns that exist.
   struct Offers {
-    const std::uint8_t *rows, *columns;
+    const std::uint8_t *targets, *columns;
     const T* dy;
     std::ptrdiff_t next_dy, next_dx;  // from there to the same column of the rows that come next
     float* sums[kWindow];
-    const std::uint8_t* numbers;  // a vector of 0, of 1, ...
-    std::int64_t dy_step;         // from a column to the next
+    std::int64_t dy_step;  // from a column to the next
+    std::int64_t windows, first, end;
   };
 
-  // The sums of columns o... o + 4 stand in sums[row][(column + kTurn) mod 5]: column 4 enters before window o, and
-  // column 0 leaves after it. kPixel is the distance of columns: known, so that addresses need no registers.
-  template <int kPixel, int kTurn>
-  static HWY_INLINE void step(const Offers& w, V (&sums)[kWindow][kWindow]) {
+  // Column `at` of sums, lanes from there on. dy[k] is that of the window whose column k it is. kPixel is the distance
+  // of columns: known, so that addresses need no registers.
+  template <int kPixel>
+  static HWY_INLINE void add_column(const Offers& w, std::int64_t at, const V (&dy)[kWindow]) {
     const D d;
     const hn::Rebind<std::uint8_t, D> bytes;
-    // Numbers are compared where they lie, for want of registers.
-    const auto is = [&](auto winners, int k) HWY_ATTR {
-      hn::Mask<D> mask;
-      mask.raw = static_cast<decltype(mask.raw)>(hn::Eq(winners, hn::Load(bytes, w.numbers + kLanes * k)).raw);
-      return mask;
-    };
-    constexpr int kEnters = (kWindow - 1 + kTurn) % kWindow, kLeaves = kTurn;
-#pragma GCC unroll 5
-    for (int r = 0; r + 1 < kWindow; ++r) sums[r][kEnters] = hn::Load(d, w.sums[r] + (kTurn + kWindow - 1) * kPixel);
-    sums[kWindow - 1][kEnters] = hn::Zero(d);  // the first row of windows that reaches it
-    const V dy = load(d, w.dy);
-    __builtin_prefetch(w.dy + w.next_dy);
-    __builtin_prefetch(w.dy + w.next_dx);
-    const auto rows = hn::Load(bytes, w.rows + kTurn * kPixel), columns = hn::Load(bytes, w.columns + kTurn * kPixel);
-    const auto row0 = is(rows, 0), row1 = is(rows, 1), row2 = is(rows, 2), row3 = is(rows, 3), row4 = is(rows, 4);
-#pragma GCC unroll 5
-    for (int k = 0; k < kWindow; ++k) {
-      const V offer = hn::IfThenElseZero(is(columns, k), dy);
-      const int column = (k + kTurn) % kWindow;
-      sums[0][column] = add_if(row0, sums[0][column], offer);
-      sums[1][column] = add_if(row1, sums[1][column], offer);
-      sums[2][column] = add_if(row2, sums[2][column], offer);
-      sums[3][column] = add_if(row3, sums[3][column], offer);
-      sums[4][column] = add_if(row4, sums[4][column], offer);
-    }
-#pragma GCC unroll 5
-    for (int r = 0; r < kWindow; ++r) hn::Store(sums[r][kLeaves], d, w.sums[r] + kTurn * kPixel);
-  }
-  // The same of the next window.
-  template <int kPixel, int kTurn>
-  static HWY_INLINE void next_step(Offers& w, V (&sums)[kWindow][kWindow]) {
-    w.dy += w.dy_step;
-    step<kPixel, kTurn>(w, sums);
-  }
-  // What is left of the columns behind the last window.
-  template <int kPixel, int kTurn>
-  static HWY_INLINE void finish(const Offers& w, const V (&sums)[kWindow][kWindow]) {
+    const auto target = hn::Load(bytes, w.targets + at);
+    hn::Mask<D> rows[kWindow];
+    V sum = hn::Zero(d);
 #pragma GCC unroll 5
     for (int r = 0; r < kWindow; ++r) {
-#pragma GCC unroll 5
-      for (int k = 0; k + 1 < kWindow; ++k)
-        hn::Store(sums[r][(k + kTurn) % kWindow], D(), w.sums[r] + (kTurn + k) * kPixel);
+      rows[r] = byte_is(d, target, OfferCode::row(r));
+      if (r + 1 < kWindow) sum = V{_mm512_mask_load_ps(sum.raw, rows[r].raw, w.sums[r] + at)};
     }
+#pragma GCC unroll 5
+    for (int k = kWindow - 1; k >= 0; --k) {
+      const auto column = hn::Load(bytes, w.columns + at + (kWindow - 1 - k) * kPixel);
+      sum = add_if(byte_is(d, column, OfferCode::column(k)), sum, dy[k]);
+    }
+#pragma GCC unroll 5
+    for (int r = 0; r + 1 < kWindow; ++r) hn::BlendedStore(sum, rows[r], d, w.sums[r] + at);
+    // No row of windows before has reached this one.
+    hn::Store(hn::IfThenElseZero(rows[kWindow - 1], sum), d, w.sums[kWindow - 1] + at);
   }
 
-  template <int kPixel>
-  static HWY_NOINLINE void walk(const Offers& offers, std::int64_t c, std::int64_t n) {
+  template <int kPixel, bool kAsks>
+  static HWY_NOINLINE void walk(const Offers& offers, std::int64_t c) {
     const D d;
-    Offers w = offers;
-    w.rows += c;
-    w.columns += c;
-    w.dy += c;
-    V sums[kWindow][kWindow];
+    const Offers w = offers;
+    V dy[kWindow];
 #pragma GCC unroll 5
-    for (int r = 0; r < kWindow; ++r) {
-      w.sums[r] += c;
-#pragma GCC unroll 5
-      for (int k = 0; k + 1 < kWindow; ++k)
-        sums[r][k] = r + 1 < kWindow ? hn::Load(d, w.sums[r] + k * kPixel) : hn::Zero(d);
+    for (int k = 1; k < kWindow; ++k) {
+      const std::int64_t window = w.first - k;
+      dy[k - 1] = window >= 0 && window < w.windows ? load(d, w.dy + window * w.dy_step + c) : hn::Zero(d);
     }
-    for (; n >= kWindow; n -= kWindow) {
-      step<kPixel, 0>(w, sums);
-      next_step<kPixel, 1>(w, sums);
-      next_step<kPixel, 2>(w, sums);
-      next_step<kPixel, 3>(w, sums);
-      next_step<kPixel, 4>(w, sums);
-      w.dy += w.dy_step;
-      w.rows += kWindow * kPixel;
-      w.columns += kWindow * kPixel;
+    const auto next = [&](V entering) HWY_ATTR {
 #pragma GCC unroll 5
-      for (float*& of_row : w.sums) of_row += kWindow * kPixel;
+      for (int k = kWindow - 1; k > 0; --k) dy[k] = dy[k - 1];
+      dy[0] = entering;
+    };
+    std::int64_t column = w.first, at = column * kPixel + c;
+    const T* from = w.dy + column * w.dy_step + c;
+    for (; column < std::min(w.windows, w.end); ++column, at += kPixel, from += w.dy_step) {
+      next(load(d, from));
+      if constexpr (kAsks) {
+        __builtin_prefetch(from + w.next_dy);
+        __builtin_prefetch(from + w.next_dx);
+      }
+      add_column<kPixel>(w, at, dy);
     }
-    if (n == 0) return finish<kPixel, 0>(w, sums);
-    step<kPixel, 0>(w, sums);
-    if (n == 1) return finish<kPixel, 1>(w, sums);
-    next_step<kPixel, 1>(w, sums);
-    if (n == 2) return finish<kPixel, 2>(w, sums);
-    next_step<kPixel, 2>(w, sums);
-    if (n == 3) return finish<kPixel, 3>(w, sums);
-    next_step<kPixel, 3>(w, sums);
-    finish<kPixel, 4>(w, sums);
+    for (; column < w.end; ++column, at += kPixel) {
+      next(hn::Zero(d));
+      add_column<kPixel>(w, at, dy);
+    }
   }
 
   const PoolGradTiles& t_;
@@ -343,7 +375,8 @@ class OfferTiles {
   StoredWinners<std::uint8_t> stored_;
   Search search_;
   float* sums_;
-  std::uint8_t *winners_, *rows_, *columns_, *numbers_;
+  std::uint8_t *winners_, *rows_, *columns_, *some_columns_, *targets_, *codes_;
+  std::int64_t coded_first_ = 0, coded_end_ = 0;  // rows of the windows that codes_ are of
   bool reads_in_place_ = false;
   std::int64_t n_ = 0, c_ = 0, window_ = 0, plane_ = 0;  // the item's place: planes of windows and of dx
   std::int64_t begin_ = 0, end_ = 0;                     // and its rows of dx

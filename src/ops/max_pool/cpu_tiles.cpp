@@ -97,10 +97,13 @@ void cut_for_offers(PoolGradTiles& tiles) {
   while (tiles.pixel > kMostLanes && (tiles.unit % tiles.pixel != 0 || sums * tiles.pixel > most)) tiles.pixel /= 2;
   if (tiles.unit <= 2 * kTurnedBlock) tiles.pixel = tiles.unit;  // planes that are turned together are walked together
   tiles.planes = tiles.unit / tiles.pixel;
+  tiles.codes.resize(static_cast<std::size_t>(w.output * OfferCode::kTaps));
   for (std::int64_t o = 0; o < w.output; ++o) {
-    const auto pixel = static_cast<std::size_t>(tiles.pixel);
-    tiles.first_column.insert(tiles.first_column.end(), pixel, static_cast<std::uint8_t>(w.first_tap(o)));
-    tiles.columns.insert(tiles.columns.end(), pixel, static_cast<std::uint8_t>(w.end_tap(o) - w.first_tap(o)));
+    for (std::int64_t r = 0; r < w.window; ++r) {
+      for (std::int64_t k = w.first_tap(o); k < w.end_tap(o); ++k)
+        tiles.codes[static_cast<std::size_t>(o * OfferCode::kTaps + r * w.window + k)] =
+            static_cast<std::uint8_t>(OfferCode::row(r) | OfferCode::column(k));
+    }
   }
   tiles.row_blocks = std::max<std::int64_t>(tiles.rows / kOfferedRows, 1);
   tiles.rows_in_block = ceil_div(tiles.rows, tiles.row_blocks);
@@ -164,7 +167,7 @@ PoolTurned make_turned(const MaxPoolGradPlan& plan, bool past_cache) {
   // Where elements are read once, they stay what they are. Winners are sought in vectors of 32 channels of a half type.
   const bool is_half = plan.dx.dtype != DType::f32;
   if (is_half && offers(t.g) && t.g.channels % (2 * kTurnedBlock) == 0) t.planes = 2 * kTurnedBlock;
-  const bool stays = offers(t.g) && (!recomputes || t.planes > kTurnedBlock);
+  const bool stays = offers(t.g) && (!is_half || t.planes > kTurnedBlock);
   const DType dtype = stays ? plan.dx.dtype : DType::f32;
   planes.geometry.channels = t.planes;
   planes.dx = turned(plan.dx, dtype, t.planes);

@@ -64,11 +64,18 @@ inline PoolTileItem tile_item(const PoolTiles& tiles, std::int64_t i) {
   return {i / tiles.planes, i % tiles.planes, group, row_block};
 }
 
+// A tap of a 5x5 window in a byte: a bit for its row, and above those the number of its column, from 1 on; 0 for none.
+struct OfferCode {
+  static constexpr int kTaps = 32;  // room for those of a window
+  static constexpr std::uint8_t kRows = 0x1f;
+  static constexpr std::uint8_t row(std::int64_t r) { return static_cast<std::uint8_t>(1 << r); }
+  static constexpr std::uint8_t column(std::int64_t k) { return static_cast<std::uint8_t>((k + 1) << 5); }
+};
+
 struct PoolGradTiles : PoolTiles {
   PoolTensor x{}, dy{}, dx{};
   bool offers = false;  // windows offer their dy, instead of elements asking for it
-  // Then, for every lane of an item's row of windows: the columns that exist, [first, first + count).
-  std::vector<std::uint8_t> first_column{}, columns{};
+  std::vector<std::uint8_t> codes{};  // then: those of the taps that exist, for each window of a row that lacks no rows
   [[nodiscard]] static bool has_unread_winners() { return false; }
 };
 

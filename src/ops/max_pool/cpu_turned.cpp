@@ -37,93 +37,84 @@ HWY_INLINE std::int64_t in_blocks(const Span& span, const Block& block, const On
   return std::min(i, span.total);
 }
 
-// What the next 16 planes have at the same place, into the second cache: so many streams the processor does not follow.
-HWY_INLINE void prefetch_next(const void* p) { __builtin_prefetch(p, 0, 2); }
-
 #if HWY_TARGET == HWY_AVX3
 
-// 16 vectors of 128 bits, as four of 512: lane j of the vector k is that of row 4 j + k.
-template <class T>
-HWY_INLINE void load_lanes(const T* from, std::int64_t step, __m512i (&v)[4]) {
-  const auto lane = [&](int row)
-                        HWY_ATTR { return _mm_loadu_si128(reinterpret_cast<const __m128i*>(from + row * step)); };
-#pragma GCC unroll 4
-  for (int k = 0; k < 4; ++k) {
-    v[k] = _mm512_castsi128_si512(lane(k));
-    v[k] = _mm512_inserti32x4(v[k], lane(4 + k), 1);
-    v[k] = _mm512_inserti32x4(v[k], lane(8 + k), 2);
-    v[k] = _mm512_inserti32x4(v[k], lane(12 + k), 3);
-  }
+// 16 bytes of each of some rows, `step` bytes apart, as the lanes of 128 bits of a vector.
+HWY_INLINE __m128i load_lane(const char* row) { return _mm_loadu_si128(reinterpret_cast<const __m128i*>(row)); }
+HWY_INLINE auto load_lanes(hn::FixedTag<std::uint8_t, 32> /*d*/, const char* row, std::int64_t step) {
+  return hn::Vec256<std::uint8_t>{
+      _mm256_inserti128_si256(_mm256_castsi128_si256(load_lane(row)), load_lane(row + step), 1)};
+}
+HWY_INLINE auto load_lanes(hn::FixedTag<std::uint8_t, 64> /*d*/, const char* row, std::int64_t step) {
+  __m512i v = _mm512_castsi128_si512(load_lane(row));
+  v = _mm512_inserti32x4(v, load_lane(row + step), 1);
+  v = _mm512_inserti32x4(v, load_lane(row + 2 * step), 2);
+  return hn::Vec512<std::uint8_t>{_mm512_inserti32x4(v, load_lane(row + 3 * step), 3)};
 }
 
-// In each 128 bits: of four vectors a, b, c, d all of a[0] b[0] c[0] d[0] a[1] ...
-template <class T>
-HWY_INLINE void interleave_four(__m512i (&v)[4]) {
-  const auto pairs = [](auto d, auto twice, __m512i(&v)[4]) HWY_ATTR {
-    using V = hn::Vec<decltype(d)>;
-    using W = hn::Vec<decltype(twice)>;
-    const W ab_lower{hn::InterleaveLower(d, V{v[0]}, V{v[1]}).raw},
-        ab_upper{hn::InterleaveUpper(d, V{v[0]}, V{v[1]}).raw};
-    const W cd_lower{hn::InterleaveLower(d, V{v[2]}, V{v[3]}).raw},
-        cd_upper{hn::InterleaveUpper(d, V{v[2]}, V{v[3]}).raw};
-    v[0] = hn::InterleaveLower(twice, ab_lower, cd_lower).raw;
-    v[1] = hn::InterleaveUpper(twice, ab_lower, cd_lower).raw;
-    v[2] = hn::InterleaveLower(twice, ab_upper, cd_upper).raw;
-    v[3] = hn::InterleaveUpper(twice, ab_upper, cd_upper).raw;
-  };
-  if constexpr (sizeof(T) == 1) {
-    pairs(hn::FixedTag<std::uint8_t, 64>(), hn::FixedTag<std::uint16_t, 32>(), v);
-  } else if constexpr (sizeof(T) == 2) {
-    pairs(hn::FixedTag<std::uint16_t, 32>(), hn::FixedTag<std::uint32_t, 16>(), v);
-  } else {
-    pairs(hn::FixedTag<std::uint32_t, 16>(), hn::FixedTag<std::uint64_t, 8>(), v);
-  }
-}
-
-// 16 rows of 16 elements, `from_step` apart, become columns of as many, `to_step` apart. put(column or several that are
-// side by side, where).
-template <class T, class Put>
-HWY_INLINE void turn_block(const T* from, std::int64_t from_step, T* to, std::int64_t to_step, const Put& put) {
-  constexpr int kInLane = 16 / sizeof(T);  // elements of 128 bits
-#pragma GCC unroll 4
-  for (int first = 0; first < kTurnedBlock; first += kInLane) {
-    __m512i v[4];
-    load_lanes(from + first, from_step, v);
-    interleave_four<T>(v);  // four rows of a column side by side; in each lane as many columns as there is room for
-    T* at = to + first * to_step;
-#pragma GCC unroll 4
-    for (int k = 0; k < 4; ++k) {
-      if constexpr (sizeof(T) == 4) {
-        put(v[k], at + k * to_step);
-      } else if constexpr (sizeof(T) == 2) {
-        const __m512i columns = _mm512_permutexvar_epi64(_mm512_setr_epi64(0, 2, 4, 6, 1, 3, 5, 7), v[k]);
-        if (to_step == kTurnedBlock) {
-          put(columns, at + 2 * k * to_step);
-        } else {
-          put(_mm512_castsi512_si256(columns), at + 2 * k * to_step);
-          put(_mm512_extracti64x4_epi64(columns, 1), at + (2 * k + 1) * to_step);
-        }
-      } else {
-        const __m512i order = _mm512_setr_epi32(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15);
-        const __m512i columns = _mm512_permutexvar_epi32(order, v[k]);
-        if (to_step == kTurnedBlock) {
-          put(columns, at + 4 * k * to_step);
-        } else {
-          put(_mm512_castsi512_si128(columns), at + 4 * k * to_step);
-          put(_mm512_extracti32x4_epi32(columns, 1), at + (4 * k + 1) * to_step);
-          put(_mm512_extracti32x4_epi32(columns, 2), at + (4 * k + 2) * to_step);
-          put(_mm512_extracti32x4_epi32(columns, 3), at + (4 * k + 3) * to_step);
-        }
-      }
+// In each 128 bits, of lanes of T: vectors of rows become vectors of columns, those of column k in place
+// reversed<kRows>(k), if there are as many columns as rows. If there are twice as many, two stand side by side.
+template <class T, int kRows, class D>
+HWY_INLINE void turn_lanes(D d, hn::Vec<D> (&v)[kRows]) {
+  const auto pairs = [&](auto wider) HWY_ATTR {
+    hn::Vec<D> w[kRows];
+#pragma GCC unroll 8
+    for (int k = 0; k < kRows / 2; ++k) {
+      const auto a = hn::BitCast(wider, v[2 * k]), b = hn::BitCast(wider, v[2 * k + 1]);
+      w[k] = hn::BitCast(d, hn::InterleaveLower(wider, a, b));
+      w[kRows / 2 + k] = hn::BitCast(d, hn::InterleaveUpper(wider, a, b));
     }
+#pragma GCC unroll 8
+    for (int k = 0; k < kRows; ++k) v[k] = w[k];
+  };
+  if constexpr (sizeof(T) == 1) pairs(d);
+  if constexpr (sizeof(T) <= 2) pairs(hn::Repartition<std::uint16_t, D>());
+  pairs(hn::Repartition<std::uint32_t, D>());
+  if constexpr (sizeof(T) >= 2) pairs(hn::Repartition<std::uint64_t, D>());
+}
+// k with its bits in the other order: by a table, which is nothing once the loop around it is unrolled.
+template <int kRows>
+constexpr int reversed(int k) {
+  constexpr int kOfFour[] = {0, 2, 1, 3}, kOfEight[] = {0, 4, 2, 6, 1, 5, 3, 7};
+  return kRows == 4 ? kOfFour[k % 4] : kOfEight[k];
+}
+
+// Rows of 16 bytes, `from_step` elements apart, become columns of kRows elements, `to_step` apart. put(column or two
+// that are side by side, where).
+template <class T, int kRows, class Put>
+HWY_INLINE void turn_block(const T* from, std::int64_t from_step, T* to, std::int64_t to_step, const Put& put) {
+  constexpr int kInLane = sizeof(T) == 4 ? 4 : 8;  // rows that meet in 128 bits
+  const hn::FixedTag<std::uint8_t, kRows / kInLane * 16> d;
+  const auto step = from_step * static_cast<std::int64_t>(sizeof(T));
+  hn::Vec<decltype(d)> v[kInLane];
+  auto row = reinterpret_cast<const char*>(from);
+#pragma GCC unroll 8
+  for (int k = 0; k < kInLane; ++k, row += step) {
+    __asm__(""
+            : "+r"(row));  // one address after the other: left to itself, gcc prepares more than it has registers for
+    v[k] = load_lanes(d, row, kInLane * step);
+  }
+  turn_lanes<T>(d, v);
+#pragma GCC unroll 8
+  for (int k = 0; k < kInLane; ++k) {
+    const auto columns = v[reversed<kInLane>(k)].raw;
+    if constexpr (sizeof(T) > 1) {
+      put(columns, to);
+      to += to_step;
+    } else if constexpr (kRows == 32) {
+      put(_mm512_permutexvar_epi64(_mm512_setr_epi64(0, 2, 4, 6, 1, 3, 5, 7), columns), to);
+      to += 2 * to_step;
+    } else {
+      put(_mm256_permute4x64_epi64(columns, 0xd8), to);
+      to += 2 * to_step;
+    }
+    __asm__("" : "+r"(to));
   }
 }
 
 HWY_INLINE void put_ordinary(__m512i v, void* to) { _mm512_storeu_si512(to, v); }
-HWY_INLINE void put_ordinary(__m128i v, void* to) { _mm_storeu_si128(static_cast<__m128i*>(to), v); }
 HWY_INLINE void put_ordinary(__m256i v, void* to) { _mm256_storeu_si256(static_cast<__m256i*>(to), v); }
 HWY_INLINE void put_streamed(__m512i v, void* to) { _mm512_stream_si512(static_cast<__m512i*>(to), v); }
-HWY_INLINE void put_streamed(__m256i v, void* to) { _mm256_stream_si256(static_cast<__m256i*>(to), v); }
 
 #endif
 
@@ -132,69 +123,83 @@ HWY_INLINE void put_streamed(__m256i v, void* to) { _mm256_stream_si256(static_c
 // The vectors that a block is turned in: its side is as many elements as they have lanes.
 template <class U>
 using Turned = std::conditional_t<sizeof(U) == 1, hn::FixedTag<std::uint8_t, kTurnedBlock>, TurnedLanes>;
-template <class U>
-inline constexpr int kSide = static_cast<int>(hn::MaxLanes(Turned<U>()));
 
-// A block of 16 of the planes that are turned together.
+// Elements of each plane that a block has on the way in, and on the way out.
+template <class T, class U>
+inline constexpr int kElementsIn =
+    HWY_TARGET == HWY_AVX3 && std::is_same_v<T, U> ? 16 / sizeof(T) : static_cast<int>(hn::MaxLanes(Turned<U>()));
+template <class T, class U>
+inline constexpr int kElementsOut =
+    HWY_TARGET == HWY_AVX3 && std::is_same_v<T, U> ? 64 / sizeof(T) : static_cast<int>(hn::MaxLanes(Turned<U>()));
+
+// Some elements of all planes that are turned together.
 template <class T, class U>
 HWY_INLINE void block_in(const T* from, std::int64_t step, U* to, std::int64_t planes) {
 #if HWY_TARGET == HWY_AVX3
   if constexpr (std::is_same_v<T, U>) {
-#pragma GCC unroll 16
-    for (int c = 0; c < kTurnedBlock; ++c) prefetch_next(from + (planes + c) * step);
-    turn_block(from, step, to, planes, [](auto v, T* there) HWY_ATTR { put_ordinary(v, there); });
+    const auto put = [](auto v, T* there) HWY_ATTR { put_ordinary(v, there); };
+    if constexpr (sizeof(T) == 1) {
+      if (planes == kTurnedBlock) return turn_block<T, kTurnedBlock>(from, step, to, planes, put);
+    }
+    turn_block<T, sizeof(T) == 4 ? kTurnedBlock : 2 * kTurnedBlock>(from, step, to, planes, put);
   } else
 #endif
   {
+    constexpr int kSide = kElementsIn<T, U>;
     const Turned<U> d;
-    for (std::int64_t c = 0; c < kTurnedBlock; c += kSide<U>) {
-      hn::Vec<Turned<U>> v[kSide<U>];
+    for (std::int64_t c = 0; c < planes; c += kSide) {
+      hn::Vec<Turned<U>> v[kSide];
 #pragma GCC unroll 16
-      for (int k = 0; k < kSide<U>; ++k) {
-        const T* row = from + (c + k) * step;
-        v[k] = load(d, row);
-        prefetch_next(row + planes * step);
-      }
+      for (int k = 0; k < kSide; ++k) v[k] = load(d, from + (c + k) * step);
       transpose_vectors(d, v);
 #pragma GCC unroll 16
-      for (int k = 0; k < kSide<U>; ++k) hn::Store(v[k], d, to + k * planes + c);
+      for (int k = 0; k < kSide; ++k) hn::Store(v[k], d, to + k * planes + c);
     }
   }
 }
 
 template <class T, class U>
 HWY_INLINE void block_out(const U* from, T* to, std::int64_t step, std::int64_t planes, bool streams) {
-  const auto next = [=](T* there) { __builtin_prefetch(there + planes * step, 1, 2); };
 #if HWY_TARGET == HWY_AVX3
   if constexpr (std::is_same_v<T, U>) {
-    if (streams) {
-      turn_block(from, planes, to, step, [](auto v, T* there) HWY_ATTR { put_streamed(v, there); });
-    } else {
-      turn_block(from, planes, to, step, [&](auto v, T* there) HWY_ATTR {
-        put_ordinary(v, there);
-        next(there);
-      });
+    constexpr int kSome = 16 / sizeof(T);
+    for (std::int64_t c = 0; c < planes; c += kSome) {
+      T* there = to + c * step;
+      if (streams) {
+        turn_block<T, 64 / sizeof(T)>(from + c, planes, there, step,
+                                      [](auto v, T* at) HWY_ATTR { put_streamed(v, at); });
+      } else {
+        turn_block<T, 64 / sizeof(T)>(from + c, planes, there, step,
+                                      [](auto v, T* at) HWY_ATTR { put_ordinary(v, at); });
+      }
     }
   } else
 #endif
   {
+    constexpr int kSide = kElementsOut<T, U>;
     const TurnedLanes d;
-    for (std::int64_t c = 0; c < kTurnedBlock; c += kSide<U>) {
-      hn::Vec<TurnedLanes> v[kSide<U>];
+    for (std::int64_t c = 0; c < planes; c += kSide) {
+      hn::Vec<TurnedLanes> v[kSide];
 #pragma GCC unroll 16
-      for (int k = 0; k < kSide<U>; ++k) v[k] = hn::Load(d, from + k * planes + c);
+      for (int k = 0; k < kSide; ++k) v[k] = hn::Load(d, from + k * planes + c);
       transpose_vectors(d, v);
 #pragma GCC unroll 16
-      for (int k = 0; k < kSide<U>; ++k) {
-        T* there = to + (c + k) * step;
-        store_or_stream(d, v[k], there, streams);
-        if (!streams) next(there);
-      }
+      for (int k = 0; k < kSide; ++k) store_or_stream(d, v[k], to + (c + k) * step, streams);
     }
   }
 }
 
 #endif
+
+// As much of the next planes as has been turned of these, elements [first, end), into the second cache: so many streams
+// the processor does not follow by itself.
+template <int kWrite, class T>
+HWY_INLINE void prefetch_next(const T* from, std::int64_t step, std::int64_t planes, std::int64_t first,
+                              std::int64_t end) {
+  const T* next = from + planes * step;
+  const auto at = [&](std::int64_t i) { return reinterpret_cast<const char*>(next + i * planes); };
+  for (const char *p = at(first), *last = at(end); p < last; p += 64) __builtin_prefetch(p, kWrite, 2);
+}
 
 // Elements of so many planes, `step` apart, side by side, as they are or widened. Returns the end of what is turned.
 template <class T, class U>
@@ -209,14 +214,13 @@ HWY_NOINLINE std::int64_t turn_in(const T* from, std::int64_t step, std::int64_t
     }
   };
 #if BP_IS_FIXED
-  const auto block = [&](std::int64_t i) HWY_ATTR {
-    for (std::int64_t c = 0; c < planes; c += kTurnedBlock)
-      block_in(from + c * step + i, step, to + i * planes + c, planes);
-  };
-  return in_blocks<kSide<U>>(span, block, one);
+  const auto block = [&](std::int64_t i) HWY_ATTR { block_in(from + i, step, to + i * planes, planes); };
+  const std::int64_t end = in_blocks<kElementsIn<T, U>>(span, block, one);
 #else
-  return in_blocks<1>(span, one, one);
+  const std::int64_t end = in_blocks<1>(span, one, one);
 #endif
+  prefetch_next<0>(from, step, planes, span.first, end);
+  return end;
 }
 
 // And back, whole blocks of the span only, but for the end of a plane. Past the cache, blocks whose vectors are whole
@@ -234,16 +238,16 @@ HWY_NOINLINE std::int64_t turn_out(const U* from, T* to, std::int64_t step, std:
     }
   };
 #if BP_IS_FIXED
-  constexpr auto kVector = static_cast<std::uintptr_t>(kSide<U> * sizeof(T));
-  const bool streams = past_cache && kVector >= 64 && span.total % kSide<U> == 0 && step % kSide<U> == 0 &&
+  constexpr int kElements = kElementsOut<T, U>;
+  constexpr auto kVector = static_cast<std::uintptr_t>(kElements * sizeof(T));
+  const bool streams = past_cache && kVector >= 64 && span.total % kElements == 0 && step % kElements == 0 &&
                        reinterpret_cast<std::uintptr_t>(to) % kVector == 0;
   Span whole = span;
-  if (span.end < span.total) whole.end = span.first + (span.end - span.first) / kSide<U> * kSide<U>;
-  const auto block = [&](std::int64_t i) HWY_ATTR {
-    for (std::int64_t c = 0; c < planes; c += kTurnedBlock)
-      block_out(from + i * planes + c, to + c * step + i, step, planes, streams);
-  };
-  return in_blocks<kSide<U>>(whole, block, one);
+  if (span.end < span.total) whole.end = span.first + (span.end - span.first) / kElements * kElements;
+  const auto block = [&](std::int64_t i) HWY_ATTR { block_out(from + i * planes, to + i, step, planes, streams); };
+  const std::int64_t end = in_blocks<kElements>(whole, block, one);
+  if (!streams) prefetch_next<1>(to, step, planes, span.first, end);
+  return end;
 #else
   return in_blocks<1>(span, one, one);
 #endif
