@@ -68,7 +68,7 @@ class StoredWinners {
       if (!range.exact) {
         right &= check_each(row, data);
       } else if (is_one_run) {
-        while (r + together < rows && existing_taps(row.d, row.h + together) == range) ++together;
+        together = rows_alike(row.h, rows - r);
         wrong = hn::Or(wrong, wrong_in_range(d, range, data, together * step));
         for (std::int64_t i = 0; i < together; ++i) wrong_at_edges |= wrong_at_edges_of(data + i * step);
       } else {
@@ -95,7 +95,6 @@ class StoredWinners {
   struct Range {
     std::int64_t low, high;
     bool exact;
-    bool operator==(const Range&) const = default;
   };
   [[nodiscard]] Range existing_taps(std::int64_t od, std::int64_t oh) const {
     const auto d = static_cast<std::size_t>(od), h = static_cast<std::size_t>(oh);
@@ -105,6 +104,13 @@ class StoredWinners {
     const std::int64_t rows = g_.axes[1].window, columns = g_.axes[2].window;
     const bool all_rows = h0 == 0 && h1 == rows;
     return {(d0 * rows + h0) * columns, ((d1 - 1) * rows + h1) * columns, all_rows || g_.axes[0].window == 1};
+  }
+  // How many rows of windows from row h on, at most `most`, have the same taps along H.
+  [[nodiscard]] std::int64_t rows_alike(std::int64_t h, std::int64_t most) const {
+    const std::int64_t *first = taps_.first[1].data() + h, *end = taps_.end[1].data() + h;
+    std::int64_t rows = 1;
+    while (rows < most && first[rows] == first[0] && end[rows] == end[0]) ++rows;
+    return rows;
   }
   [[nodiscard]] bool row_exists(const RowPlace& place, std::int64_t tap) const {
     const Spatial& k = taps_.taps[static_cast<std::size_t>(tap)];
