@@ -12,9 +12,9 @@ if(BACKPASS_CUDA STREQUAL "AUTO" AND CMAKE_CROSSCOMPILING)
   return()
 endif()
 
-# Machine code for what is in use, and PTX that the driver of a later device compiles.
+# Machine code for what is in use, and PTX that the driver of any other device from compute capability 9.0 on compiles.
 if(NOT DEFINED CMAKE_CUDA_ARCHITECTURES)
-  set(CMAKE_CUDA_ARCHITECTURES 80-real 90-real 100-real 120 CACHE STRING "The devices to build for")
+  set(CMAKE_CUDA_ARCHITECTURES 80-real 90 100-real 120-real CACHE STRING "The devices to build for")
 endif()
 include(CheckLanguage)
 check_language(CUDA)

@@ -6,6 +6,9 @@
 #include <cuda_runtime_api.h>
 #include <fmt/format.h>
 
+#include <fstream>
+#include <sstream>
+#include <string>
 #include <utility>
 
 namespace tools {
@@ -112,15 +115,33 @@ void DeviceGraph::launch(const DeviceStream& stream) const {
 
 // ---- Facts ---------------------------------------------------------------------------------------------
 
+namespace {
+
+// What the driver calls itself, where it says so: "580.159.04".
+std::string driver_release() {
+  std::ifstream file("/proc/driver/nvidia/version");
+  std::string line;
+  std::getline(file, line);
+  std::istringstream words(line);
+  for (std::string word; words >> word;) {
+    if (word.find_first_not_of("0123456789.") == std::string::npos && word.find('.') != std::string::npos) return word;
+  }
+  return {};
+}
+
+}  // namespace
+
 DeviceFacts device_facts() {
   cudaDeviceProp properties{};
   int driver = 0;
   require("device", cudaGetDeviceProperties(&properties, 0));
   require("device", cudaDriverGetVersion(&driver));
-  return {.name = properties.name,
-          .driver = fmt::format("CUDA {}.{}", driver / 1000, driver % 1000 / 10),
-          .memory = properties.totalGlobalMem,
-          .cache = static_cast<std::size_t>(properties.l2CacheSize)};
+  const std::string release = driver_release();
+  return {
+      .name = properties.name,
+      .driver = fmt::format("CUDA {}.{}{}{}", driver / 1000, driver % 1000 / 10, release.empty() ? "" : ", ", release),
+      .memory = properties.totalGlobalMem,
+      .cache = static_cast<std::size_t>(properties.l2CacheSize)};
 }
 
 }  // namespace tools
