@@ -198,7 +198,6 @@ class OfferTiles {
     const T* dy = dy_data_ + n_ * s[0] + c_ * s[1] + window_ * s[2] + o * s[3];
     // What is read and written next, as far as one row after the other can tell: of so many rows side by side the
     // processor does not see what comes.
-    const bool asks = around_ == nullptr;
     Offers offers{.targets = targets_,
                   .columns = columns,
                   .dy = dy,
@@ -210,13 +209,7 @@ class OfferTiles {
                   .first = layout_.first,
                   .end = layout_.end};
     for (int k = 0; k < kWindow; ++k) offers.sums[k] = sums_of(o - axis_h().start_padding + k);
-    for (std::int64_t c = 0; c < kPixel; c += kLanes) {
-      if (asks && c * sizeof(T) % 64 == 0) {
-        walk<kPixel, true>(offers, c);
-      } else {
-        walk<kPixel, false>(offers, c);
-      }
-    }
+    walk<kPixel>(offers, around_ == nullptr);
   }
 
   // The codes of the taps that the windows of row o have.
@@ -335,34 +328,34 @@ class OfferTiles {
     hn::Store(hn::IfThenElseZero(rows[kWindow - 1], sum), d, w.sums[kWindow - 1] + at);
   }
 
-  template <int kPixel, bool kAsks>
-  static HWY_NOINLINE void walk(const Offers& offers, std::int64_t c) {
+  // A vector of channels after the other. Beyond the windows that there are stand none with winners: any dy will do for
+  // them, so that of the nearest one does. What comes next is asked for line by line.
+  template <int kPixel>
+  static HWY_NOINLINE void walk(const Offers& offers, bool asks) {
     const D d;
-    const Offers w = offers;
-    V dy[kWindow];
+    const Offers w = offers;  // a copy, which what is stored cannot change
+    const std::int64_t last = w.windows - 1;
+    for (std::int64_t c = 0; c < kPixel; c += kLanes) {
+      const bool begins_line = asks && c * static_cast<std::int64_t>(sizeof(T)) % 64 == 0;
+      const auto dy_of = [&](std::int64_t window) {
+        return w.dy + std::clamp<std::int64_t>(window, 0, last) * w.dy_step + c;
+      };
+      V dy[kWindow];
 #pragma GCC unroll 5
-    for (int k = 1; k < kWindow; ++k) {
-      const std::int64_t window = w.first - k;
-      dy[k - 1] = window >= 0 && window < w.windows ? load(d, w.dy + window * w.dy_step + c) : hn::Zero(d);
-    }
-    const auto next = [&](V entering) HWY_ATTR {
+      for (int k = 1; k < kWindow; ++k) dy[k - 1] = load(d, dy_of(w.first - k));
+      const T* from = dy_of(w.first);
+      std::int64_t at = w.first * kPixel + c;
+      for (std::int64_t column = w.first; column < w.end; ++column, at += kPixel) {
 #pragma GCC unroll 5
-      for (int k = kWindow - 1; k > 0; --k) dy[k] = dy[k - 1];
-      dy[0] = entering;
-    };
-    std::int64_t column = w.first, at = column * kPixel + c;
-    const T* from = w.dy + column * w.dy_step + c;
-    for (; column < std::min(w.windows, w.end); ++column, at += kPixel, from += w.dy_step) {
-      next(load(d, from));
-      if constexpr (kAsks) {
-        __builtin_prefetch(from + w.next_dy);
-        __builtin_prefetch(from + w.next_dx);
+        for (int k = kWindow - 1; k > 0; --k) dy[k] = dy[k - 1];
+        dy[0] = load(d, from);
+        if (begins_line) {
+          __builtin_prefetch(from + w.next_dy);
+          __builtin_prefetch(from + w.next_dx);
+        }
+        add_column<kPixel>(w, at, dy);
+        from += column < last ? w.dy_step : 0;
       }
-      add_column<kPixel>(w, at, dy);
-    }
-    for (; column < w.end; ++column, at += kPixel) {
-      next(hn::Zero(d));
-      add_column<kPixel>(w, at, dy);
     }
   }
 

@@ -74,7 +74,7 @@ struct OfferCode {
 
 struct PoolGradTiles : PoolTiles {
   PoolTensor x{}, dy{}, dx{};
-  bool offers = false;  // windows offer their dy, instead of elements asking for it
+  bool offers = false;                // windows offer their dy, instead of elements asking for it
   std::vector<std::uint8_t> codes{};  // then: those of the taps that exist, for each window of a row that lacks no rows
   [[nodiscard]] static bool has_unread_winners() { return false; }
 };
@@ -91,7 +91,7 @@ std::size_t run_tiles(const PoolPart<PoolGradTiles>& part);
 // Channels of an item of tiles that offer, at most: as many as a line has bytes; else half of them, or a quarter.
 inline constexpr std::int64_t kMostOffered = 64;
 
-// The same of tiles that offer, where this processor's registers hold all sums of a 5x5 window: cpu_tile_offers.cpp.
+// The same of tiles that offer, where this processor selects lanes by masks of bytes: cpu_tile_offers.cpp.
 bool has_room_for_offers();
 std::size_t run_offers(const PoolPart<PoolGradTiles>& part);
 
