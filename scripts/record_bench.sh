@@ -5,28 +5,33 @@
 # and threads, and the plot of the f32 rows with all threads.
 # They take the place of the last run's; docs/performance.md shows them (make docs). Without arguments also the tables of
 # docs/benchmarks.md: with one thread, except for the planes, where all are compared with one.
+# BACKPASS_RESULTS names another folder under bench/results for them: that of another processor, of which the page shows
+# what falls short, and of the tables only the limits are kept.
 # Refuses a tree with changes, whose commit would say nothing.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 git diff --quiet HEAD || { echo "commit first: the record names the commit" >&2; exit 1; }
 BACKPASS_COMMIT=$(git rev-parse --short HEAD)
 export BACKPASS_COMMIT
-mkdir -p bench/results
-rm -f bench/results/cpu-*-threads-*.json
-name=bench/results/cpu-$(date -u +%Y-%m-%d)-$BACKPASS_COMMIT
+results=${BACKPASS_RESULTS:-bench/results}
+mkdir -p "$results"
+rm -f "$results"/cpu-*-threads-*.json
+name=$results/cpu-$(date -u +%Y-%m-%d)-$BACKPASS_COMMIT
 for threads in 1 $(nproc); do
   build/release/tools/backpass bench --threads "$threads" --dtype f32,f16,bf16 --seconds "${BACKPASS_SECONDS:-0.1}" --rounds "${BACKPASS_ROUNDS:-3}" \
-    --json "$name-threads-$threads.json" --plot bench/results/cpu.svg "$@"
+    --json "$name-threads-$threads.json" --plot "$results/cpu.svg" "$@"
 done
+# table ARGUMENTS: what the bench prints with them, under a line that says so.
+table() {
+  echo "# commit $BACKPASS_COMMIT: backpass bench $*"
+  build/release/tools/backpass bench "$@"
+}
 if [ $# -eq 0 ]; then
-  # table ARGUMENTS: what the bench prints with them, under a line that says so.
-  table() {
-    echo "# commit $BACKPASS_COMMIT: backpass bench $*"
-    build/release/tools/backpass bench "$@"
-  }
-  for table in sizes calls strides; do table --$table --threads 1 --seconds 0.1 >"bench/results/cpu-$table.txt"; done
   # A limit that noise has lowered would be an excuse.
-  for threads in 1 $(nproc); do table --limits --threads "$threads" --seconds 0.5 --no-peers; done >bench/results/cpu-limits.txt
+  for threads in 1 $(nproc); do table --limits --threads "$threads" --seconds 0.5 --no-peers; done >"$results/cpu-limits.txt"
+fi
+if [ $# -eq 0 ] && [ "$results" = bench/results ]; then
+  for table in sizes calls strides; do table --$table --threads 1 --seconds 0.1 >"bench/results/cpu-$table.txt"; done
   # Past the last cache two threads share its bandwidth, inside it they have their own.
   { table --planes --threads "$(nproc)" --seconds 0.1
     echo
@@ -37,4 +42,4 @@ if [ $# -eq 0 ]; then
       $python bench/python_calls.py; } >bench/results/python-calls.txt
   fi
 fi
-echo "$name-threads-*.json bench/results/cpu.svg"
+echo "$name-threads-*.json $results/cpu.svg"
