@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""figures.py [--check]: writes the tables of docs/performance.md between "<!-- figures -->" (or "<!-- cuda figures -->")
-and "<!-- end -->" anew, from the runs recorded under bench/results, or only tells whether they are up to date."""
+"""figures.py [--check]: writes the tables of docs/performance.md between "<!-- figures -->" (or "<!-- other figures -->",
+"<!-- cuda figures -->") and "<!-- end -->" anew, from the runs recorded under bench/results, or only tells whether they are
+up to date."""
 import glob
 import json
 import math
@@ -10,7 +11,7 @@ import sys
 
 PAGE = "docs/performance.md"
 GOALS = "bench/goals.txt"
-LIMITS = "bench/results/cpu-limits.txt"
+RESULTS = "bench/results"
 WORKLOADS = "bench/workloads.txt"
 TYPES = ("f32", "f16", "bf16")
 
@@ -25,10 +26,10 @@ class Goals:
         "*": "fall short otherwise",
     }
 
-    def __init__(self, device):
+    def __init__(self, device, folder=RESULTS):
         lines = [line.split() for line in open(GOALS) if line.strip() and not line.startswith("#")]
         self.of = {name: (float(f32), float(half)) for dev, name, f32, half in lines if dev == device}
-        self.limits = recorded_limits() if device == "cpu" else {}
+        self.limits = recorded_limits(folder) if device == "cpu" else {}
         self.elements = elements_of_x()
         self.shown = 0
         self.marked = dict.fromkeys(self.MARKS, 0)
@@ -65,10 +66,10 @@ class Goals:
         return text + (f"; of the others {', '.join(others)}." if others else ".")
 
 
-def recorded_limits():
+def recorded_limits(folder):
     """By workload, type and threads: what the arithmetic of an element takes, and the lines of memory, in floors."""
     limits = {}
-    for line in open(LIMITS):
+    for line in open(f"{folder}/cpu-limits.txt"):
         if command := re.match(r"# .*--threads (\d+)", line):
             threads = int(command[1])
         fields = line.split()
@@ -84,18 +85,19 @@ def elements_of_x():
     return {name: math.prod(int(size) for size in shape.split(",")) for name, shape in found}
 
 
-def recorded_run():
-    """The run that is kept: its records by their number of threads, and their paths."""
-    paths = sorted(glob.glob("bench/results/cpu-*-threads-*.json"))
+def recorded_run(folder):
+    """The run that a folder keeps: its records by their number of threads, and their paths."""
+    paths = sorted(glob.glob(f"{folder}/cpu-*-threads-*.json"))
     if not paths:
-        sys.exit("no record of a run under bench/results (scripts/record_bench.sh)")
+        sys.exit(f"no record of a run under {folder} (scripts/record_bench.sh)")
     records = {int(re.search(r"-threads-(\d+)", path)[1]): json.load(open(path)) for path in paths}
     if len({record["commit"] for record in records.values()}) != 1:
-        sys.exit("bench/results has records of several runs: keep one")
+        sys.exit(f"{folder} has records of several runs: keep one")
     return dict(sorted(records.items())), paths
 
 
-def table(records, goals):
+def table(records, goals, only_short=False):
+    """All rows, or those with a fraction that falls short."""
     rows = {}
     for threads, record in records.items():
         for result in record["results"]:
@@ -113,7 +115,8 @@ def table(records, goals):
             fractions.append(" / ".join(goals.show(result) for result in found))
         result = row.get((most, "f32"))
         times = best_peer(result) if result else ""
-        yield f"| {problem} | {layout} | {row['sense']} | " + " | ".join(fractions) + f" | {times} |"
+        if not only_short or any(mark in cell for cell in fractions for mark in Goals.MARKS):
+            yield f"| {problem} | {layout} | {row['sense']} | " + " | ".join(fractions) + f" | {times} |"
 
 
 def best_peer(result):
@@ -157,25 +160,32 @@ def cuda_figures():
     yield goals.summary()
 
 
-def cpu_figures():
-    records, paths = recorded_run()
+def cpu_figures(folder=RESULTS, only_short=False):
+    records, paths = recorded_run(folder)
     first = next(iter(records.values()))
     machine = first["machine"]
     yield (
         f"Fractions of the floor with {' / '.join(str(t) for t in records)} threads, from {' and '.join(paths)}: "
         f"{machine['cpu']}, {machine['cores']} cores, last-level cache {machine['last_level_cache'] >> 20} MiB, "
-        f"{machine['compiler']}, commit {first['commit']}."
+        f"{machine['compiler']}, commit {first['commit']}{'; the rows that fall short' if only_short else ''}."
     )
     yield ""
-    goals = Goals("cpu")
-    yield from table(records, goals)
+    goals = Goals("cpu", folder)
+    yield from table(records, goals, only_short)
     yield ""
     yield goals.summary()
 
 
+def other_figures():
+    """Of other processors, which have a folder each."""
+    for folder in sorted(glob.glob(f"{RESULTS}/*/")):
+        yield from cpu_figures(folder.rstrip("/"), only_short=True)
+
+
 def main():
     page = new = open(PAGE, encoding="utf-8").read()
-    for name, lines in (("figures", cpu_figures()), ("cuda figures", cuda_figures())):
+    sections = (("figures", cpu_figures()), ("other figures", other_figures()), ("cuda figures", cuda_figures()))
+    for name, lines in sections:
         text = "\n".join(lines)
         new = re.sub(f"(<!-- {name} -->\n).*?(<!-- end -->)", lambda m: m[1] + text + "\n" + m[2], new, flags=re.S)
     if new == page:

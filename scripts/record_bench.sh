@@ -6,7 +6,7 @@
 # They take the place of the last run's; docs/performance.md shows them (make docs). Without arguments also the tables of
 # docs/benchmarks.md: with one thread, except for the planes, where all are compared with one.
 # BACKPASS_RESULTS names another folder under bench/results for them: that of another processor, of which the page shows
-# what falls short, and of the tables only the limits are kept.
+# what falls short; without the plot, and of the tables with the limits alone.
 # Refuses a tree with changes, whose commit would say nothing.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -17,9 +17,11 @@ results=${BACKPASS_RESULTS:-bench/results}
 mkdir -p "$results"
 rm -f "$results"/cpu-*-threads-*.json
 name=$results/cpu-$(date -u +%Y-%m-%d)-$BACKPASS_COMMIT
+plot=()
+[ "$results" != bench/results ] || plot=(--plot "$results/cpu.svg")
 for threads in 1 $(nproc); do
   build/release/tools/backpass bench --threads "$threads" --dtype f32,f16,bf16 --seconds "${BACKPASS_SECONDS:-0.1}" --rounds "${BACKPASS_ROUNDS:-3}" \
-    --json "$name-threads-$threads.json" --plot "$results/cpu.svg" "$@"
+    --json "$name-threads-$threads.json" "${plot[@]}" "$@"
 done
 # table ARGUMENTS: what the bench prints with them, under a line that says so.
 table() {
@@ -42,4 +44,4 @@ if [ $# -eq 0 ] && [ "$results" = bench/results ]; then
       $python bench/python_calls.py; } >bench/results/python-calls.txt
   fi
 fi
-echo "$name-threads-*.json $results/cpu.svg"
+echo "$name-threads-*.json"

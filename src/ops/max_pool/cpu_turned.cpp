@@ -87,11 +87,11 @@ HWY_INLINE void turn_block(const T* from, std::int64_t from_step, T* to, std::in
   const hn::FixedTag<std::uint8_t, kRows / kInLane * 16> d;
   const auto step = from_step * static_cast<std::int64_t>(sizeof(T));
   hn::Vec<decltype(d)> v[kInLane];
+  // One address after the other: left to itself, gcc prepares more of them than it has registers for.
   auto row = reinterpret_cast<const char*>(from);
 #pragma GCC unroll 8
   for (int k = 0; k < kInLane; ++k, row += step) {
-    __asm__(""
-            : "+r"(row));  // one address after the other: left to itself, gcc prepares more than it has registers for
+    __asm__("" : "+r"(row));
     v[k] = load_lanes(d, row, kInLane * step);
   }
   turn_lanes<T>(d, v);
