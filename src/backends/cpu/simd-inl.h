@@ -342,6 +342,18 @@ HWY_INLINE V add_if(M mask, V sum, V v) {
 #endif
 }
 
+// ---- Addresses -------------------------------------------------------------------------------------------
+
+// p + step, and keeps the compiler from holding one address for each row, of which there are more than registers.
+template <class P>
+HWY_INLINE P* step_on(P* p, std::int64_t step) {
+  p += step;
+#if HWY_COMPILER_GCC
+  __asm__("" : "+r"(p));
+#endif
+  return p;
+}
+
 // ---- Tails -----------------------------------------------------------------------------------------------
 
 // The first n < lanes(d) elements at p; the rest of the vector is zero.

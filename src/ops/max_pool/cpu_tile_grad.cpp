@@ -32,16 +32,6 @@ HWY_INLINE V in_register(V v) {
   return v;
 }
 
-// Keeps the compiler from holding one address for each row, of which there are more than registers.
-template <class P>
-HWY_INLINE P* step_on(P* p, std::int64_t step) {
-  p += step;
-#if HWY_COMPILER_GCC
-  __asm__("" : "+r"(p));
-#endif
-  return p;
-}
-
 template <class T, int kWindow, int kStride>
 class GradTiles {
   using Search = TileSearch<T, kWindow, kStride, false>;

@@ -55,66 +55,104 @@ class TwofoldRows {
         end_(end),
         first_column_(rows.tile(job.first_tile).first),
         last_column_(rows.tile(job.last_tile - 1).last),
-        streams_(rows.past_cache && writes_lines(rows, static_cast<const T*>(job.out))) {}
+        streams_(rows.past_cache && writes_lines(rows, static_cast<const T*>(job.out))),
+        is_alike_inside_(level_.out > 2 && level_.runs[1].count == level_.out - 2 &&
+                         (rows.along == Along::pixels || rows.out_columns % lanes(D()) == 0)) {}
 
   // `count` rows of dx from r on. Row i of S is at from + i * stride.
   void make(const S* from, std::int64_t stride, std::int64_t r, std::int64_t count, T* to) const {
-    for (std::int64_t i = 0; i < count; i += 2, to += 2 * level_.out_stride) {
-      i + 1 < count ? some_rows<2>(from, stride, r + i, to) : some_rows<1>(from, stride, r + i, to);
+    while (count > 0) {
+      const std::int64_t pairs = pairs_inside(r, count), made = std::min(count, std::max<std::int64_t>(2 * pairs, 2));
+      Source source{.row = {}, .stride = stride, .upper = weights_of(level_, r), .lower = weights_of(level_, r + made - 1)};
+      const S* first = from + (2 * r - 1) * stride;
+      for (const S*& row : source.row) row = first, first += stride;
+      if (pairs > 0) {
+        along<Which<2, false, false, true>>(source, to, pairs);
+      } else if (made == 2) {
+        at_edge<2>(source, r, to);
+      } else {
+        at_edge<1>(source, r, to);
+      }
+      r += made, count -= made, to += made * level_.out_stride;
     }
   }
 
  private:
   static constexpr std::int64_t kAhead = 8192 / sizeof(S);  // elements that dy is asked for ahead
 
-  // The rows that one or two rows of dx are sums of, and their weights. Of the first row of dx there is no first one,
-  // and of the last one no last.
+  // The rows that one or two rows of dx are sums of, `stride` apart unless copies stand in for them, and their weights.
+  // Of the first row of dx there is no first one, and of the last one no last.
   struct Source {
     const S* row[6];
+    std::int64_t stride;
     const float *upper, *lower;
   };
 
+  // Which rows of dx are made: one or two; whether the first, or the last one is among them; or that they are inside:
+  // two of those that have four terms, and the weights that all others inside have. Those stay in registers.
+  template <int kRowsMade, bool kHasFirst, bool kHasLast, bool kAlike = false>
+  struct Which {
+    static constexpr int kRows = kRowsMade;
+    static constexpr bool kFirst = kHasFirst, kLast = kHasLast, kInside = kAlike;
+  };
+
+  // How many pairs of rows of dx from r on, at most `count` rows, lie inside.
+  [[nodiscard]] std::int64_t pairs_inside(std::int64_t r, std::int64_t count) const {
+    return is_alike_inside_ && r > 0 ? std::min(count, level_.out - 1 - r) / 2 : 0;
+  }
   // kRows rows of dx from r on.
   template <int kRows>
-  HWY_INLINE void some_rows(const S* from, std::int64_t stride, std::int64_t r, T* to) const {
-    Source source{.row = {}, .upper = weights_of(level_, r), .lower = weights_of(level_, r + kRows - 1)};
-    const S* first = from + (2 * r - 1) * stride;
-    for (const S*& row : source.row) row = first, first += stride;
+  HWY_INLINE void at_edge(Source& source, std::int64_t r, T* to) const {
     const bool is_first = r == 0, is_last = r + kRows == level_.out;
     if (is_first) {
-      is_last ? along<kRows, true, true>(source, to) : along<kRows, true, false>(source, to);
+      is_last ? along<Which<kRows, true, true>>(source, to) : along<Which<kRows, true, false>>(source, to);
     } else {
-      is_last ? along<kRows, false, true>(source, to) : along<kRows, false, false>(source, to);
+      is_last ? along<Which<kRows, false, true>>(source, to) : along<Which<kRows, false, false>>(source, to);
     }
   }
-  template <int kRows, bool kFirst, bool kLast>
-  HWY_INLINE void along(Source& source, T* to) const {
-    rows_.along == Along::pixels ? along_pixels<kRows, kFirst, kLast>(source, to)
-                                 : along_pairs<kRows, kFirst, kLast>(source, to);
+  template <class W>
+  HWY_INLINE void along(Source& source, T* to, std::int64_t pairs = 1) const {
+    if (rows_.along != Along::pixels) return along_pairs<W>(source, to, pairs);
+    for (; pairs > 0; --pairs, to += 2 * level_.out_stride) {
+      along_pixels<W>(source, to);
+      for (const S*& row : source.row) row += 4 * source.stride;
+    }
   }
 
-  // Sums down the rows, of what load_of(row) gives, for both rows of dx. kFirst: the first row does not exist; kLast:
-  // the last one.
-  template <int kRows, bool kFirst, bool kLast, class Load>
+  // Sums down the rows, of what load_of(row) gives, for both rows of dx.
+  template <class W, class Load>
   static HWY_INLINE void sums_down(const Source& s, const Load& load_of, V& upper, V& lower) {
     const auto times = [](float weight, V v) HWY_ATTR { return hn::Mul(hn::Set(D(), weight), v); };
     const auto plus = [](V sum, float weight, V v) HWY_ATTR { return plus_product<S>(sum, hn::Set(D(), weight), v); };
     const V v1 = load_of(s.row[1]), v2 = load_of(s.row[2]);
-    if constexpr (kFirst) {
+    if constexpr (W::kFirst) {
       upper = times(s.upper[1], v1);
     } else {
       upper = plus(times(s.upper[0], load_of(s.row[0])), s.upper[1], v1);
     }
     upper = plus(upper, s.upper[2], v2);
-    if constexpr (kRows == 1) {
-      if constexpr (!kLast) upper = plus(upper, s.upper[3], load_of(s.row[3]));
+    if constexpr (W::kRows == 1) {
+      if constexpr (!W::kLast) upper = plus(upper, s.upper[3], load_of(s.row[3]));
       lower = upper;
     } else {
       const V v3 = load_of(s.row[3]), v4 = load_of(s.row[4]);
       upper = plus(upper, s.upper[3], v3);
       lower = plus(plus(times(s.lower[0], v2), s.lower[1], v3), s.lower[2], v4);
-      if constexpr (!kLast) lower = plus(lower, s.lower[3], load_of(s.row[5]));
+      if constexpr (!W::kLast) lower = plus(lower, s.lower[3], load_of(s.row[5]));
     }
+  }
+
+  // The same inside: of three rows from `top` on and three from `middle` on, so that addresses need few registers.
+  template <class Load>
+  static HWY_INLINE void sums_inside(const S* top, const S* middle, std::int64_t stride, V w0, V w1, V w2, V w3,
+                                     const Load& load_of, V& upper, V& lower) {
+    const V v1 = load_of(top + stride), v2 = load_of(top + 2 * stride), v3 = load_of(middle);
+    upper = plus_product<S>(hn::Mul(w0, load_of(top)), w1, v1);
+    lower = plus_product<S>(hn::Mul(w0, v2), w1, v3);
+    upper = plus_product<S>(upper, w2, v2);
+    lower = plus_product<S>(lower, w2, load_of(middle + stride));
+    upper = plus_product<S>(upper, w3, v3);
+    lower = plus_product<S>(lower, w3, load_of(middle + 2 * stride));
   }
 
   // ---- Columns of one element ----------------------------------------------------------------------------
@@ -131,166 +169,239 @@ class TwofoldRows {
     }
   }
 
-  // The sums down the columns of dy from 2c on, even and odd ones apart, of which n pairs exist: beyond them other rows
-  // stand.
-  template <int kRows, bool kFirst, bool kLast>
-  static HWY_INLINE void sums_apart(const Source& source, std::int64_t c, std::int64_t n, V& even0, V& even1, V& odd0,
-                                    V& odd1) {
-    const D d;
+  // The sums down a vector of even columns of dy and one of odd ones: down(load_of, distance, upper, lower) makes those
+  // of what load_of(row) gives, `distance` columns further on.
+  template <class Down>
+  static HWY_INLINE void sums_apart(const Down& down, V& even0, V& even1, V& odd0, V& odd1) {
     if constexpr (std::is_same_v<S, bf16>) {
       // Two columns are one word, whose halves are their upper bits.
-      const hn::RebindToUnsigned<D> u;
-      const auto pair = [=](const S* row)
-                            HWY_ATTR { return hn::LoadU(u, reinterpret_cast<const std::uint32_t*>(row + 2 * c)); };
-      const auto even = [=](const S* row) HWY_ATTR { return hn::BitCast(d, hn::ShiftLeft<16>(pair(row))); };
-      const auto odd = [=](const S* row)
-                           HWY_ATTR { return hn::BitCast(d, hn::And(pair(row), hn::Set(u, 0xffff0000u))); };
-      sums_down<kRows, kFirst, kLast>(source, even, even0, even1);
-      sums_down<kRows, kFirst, kLast>(source, odd, odd0, odd1);
+      const auto words = [](const S* p) HWY_ATTR {
+        return hn::LoadU(hn::RebindToUnsigned<D>(), reinterpret_cast<const std::uint32_t*>(p));
+      };
+      const auto even = [=](const S* p) HWY_ATTR { return hn::BitCast(D(), hn::ShiftLeft<16>(words(p))); };
+      const auto odd = [=](const S* p) HWY_ATTR {
+        return hn::BitCast(D(), hn::And(words(p), hn::Set(hn::RebindToUnsigned<D>(), 0xffff0000u)));
+      };
+      down(even, 0, even0, even1);
+      down(odd, 0, odd0, odd1);
     } else {
+      const auto side = [](const S* p) HWY_ATTR { return load(D(), p); };
       V left0, left1, right0, right1;
-      const auto left = [=](const S* row) HWY_ATTR { return load(d, row + 2 * c); };
-      const auto right = [=](const S* row) HWY_ATTR { return load(d, row + 2 * c + lanes(d)); };
-      sums_down<kRows, kFirst, kLast>(source, left, left0, left1);
-      sums_down<kRows, kFirst, kLast>(source, right, right0, right1);
-      even0 = hn::ConcatEven(d, right0, left0), odd0 = hn::ConcatOdd(d, right0, left0);
-      even1 = hn::ConcatEven(d, right1, left1), odd1 = hn::ConcatOdd(d, right1, left1);
-    }
-    if (n < lanes(d)) {
-      const auto exists = hn::FirstN(d, static_cast<std::size_t>(n));
-      even0 = hn::IfThenElseZero(exists, even0), odd0 = hn::IfThenElseZero(exists, odd0);
-      even1 = hn::IfThenElseZero(exists, even1), odd1 = hn::IfThenElseZero(exists, odd1);
+      down(side, 0, left0, left1);
+      down(side, lanes(D()), right0, right1);
+      even0 = hn::ConcatEven(D(), right0, left0), odd0 = hn::ConcatOdd(D(), right0, left0);
+      even1 = hn::ConcatEven(D(), right1, left1), odd1 = hn::ConcatOdd(D(), right1, left1);
     }
   }
 
-  // Up to a vector of dx: the sums along it.
-  static HWY_INLINE void put(const float* weight, std::int64_t pitch, V before, V even, V odd, V after, std::int64_t n,
-                             T* to, bool streams) {
-    const D d;
-    const V w0 = hn::LoadU(d, weight), w1 = hn::LoadU(d, weight + pitch);
-    const V w2 = hn::LoadU(d, weight + 2 * pitch), w3 = hn::LoadU(d, weight + 3 * pitch);
-    const V sum = sum_of<4, false, From::zero>(hn::Zero(d), w0, w1, w2, w3, last_before(d, before, odd), even, odd,
-                                               first_after(d, even, after));
-    n >= lanes(d) ? store_or_stream(d, sum, to, streams) : store_first(d, sum, to, n);
+  // The first n lanes of v, and zero.
+  static HWY_INLINE V first_lanes(V v, std::int64_t n) {
+    return hn::IfThenElseZero(hn::FirstN(D(), static_cast<std::size_t>(n)), v);
   }
 
   // A vector of even columns of dy and one of odd ones make one of dx, together with the last odd one before them and
   // the first even one after them: so dx is one vector behind.
-  template <int kRows, bool kFirst, bool kLast>
-  HWY_NOINLINE void along_pairs(Source& source, T* to) const {
+  template <class W>
+  HWY_NOINLINE void along_pairs(Source& source, T* to, std::int64_t pairs) const {
     const D d;
-    const std::int64_t step = lanes(d), n = rows_.out_columns;
+    const std::int64_t step = lanes(d), n = rows_.out_columns, stride = source.stride;
     const S* ahead = source.row[1] + kAhead;  // four rows of dy are new
     if (n % step != 0) {
-      make_readable(source, kFirst ? 1 : 0, 2 * kRows + (kLast ? 1 : 2), 2 * (n / step + 1) * step);
+      make_readable(source, W::kFirst ? 1 : 0, 2 * W::kRows + (W::kLast ? 1 : 2), 2 * (n / step + 1) * step);
     }
-    const std::int64_t below = level_.out_stride;
-    const float* weight = rows_.pair_weight.data();
-    const std::int64_t pitch = rows_.pair_pitch;
+    const V w0 = hn::Set(d, W::kInside ? source.upper[0] : 0), w1 = hn::Set(d, source.upper[1]);
+    const V w2 = hn::Set(d, source.upper[2]), w3 = hn::Set(d, W::kInside ? source.upper[3] : 0);
+    const std::int64_t below = level_.out_stride, pitch = rows_.pair_pitch;
+    const float* weights = rows_.pair_weight.data();
     const bool streams = streams_;
     const V zero = hn::Zero(d);
-    V before0 = zero, before1 = zero, even0 = zero, even1 = zero, odd0 = zero, odd1 = zero;
-    for (std::int64_t c = -step; c < n; c += step) {
-      V next_even0 = zero, next_even1 = zero, next_odd0 = zero, next_odd1 = zero;
-      if (c + step < n) {
-        if constexpr (!kInScratch) {
+    for (const S* rows = source.row[0]; pairs > 0; --pairs, rows += 4 * stride, to += 2 * below) {
+      const S *top = rows, *middle = rows + 3 * stride;
+      V before0 = zero, before1 = zero, even0 = zero, even1 = zero, odd0 = zero, odd1 = zero;
+      for (std::int64_t c = -step; c < n; c += step) {
+        V next_even0 = zero, next_even1 = zero, next_odd0 = zero, next_odd1 = zero;
+        if (const std::int64_t left = n - c - step; left > 0) {
+          if constexpr (!kInScratch) {
 #pragma GCC unroll 8
-          for (std::int64_t i = 0; i < 8 * step; i += 64 / static_cast<std::int64_t>(sizeof(S))) {
-            __builtin_prefetch(ahead + i);
+            for (std::int64_t i = 0; i < 8 * step; i += 64 / static_cast<std::int64_t>(sizeof(S))) {
+              __builtin_prefetch(ahead + i);
+            }
+            ahead += 8 * step;
           }
-          ahead += 8 * step;
+          const auto down = [&](const auto& load_of, std::int64_t distance, V& upper, V& lower) HWY_ATTR {
+            if constexpr (W::kInside) {
+              sums_inside(top + distance, middle + distance, stride, w0, w1, w2, w3, load_of, upper, lower);
+            } else {
+              const std::int64_t at = 2 * (c + step) + distance;
+              sums_down<W>(source, [=](const S* row) HWY_ATTR { return load_of(row + at); }, upper, lower);
+            }
+          };
+          sums_apart(down, next_even0, next_even1, next_odd0, next_odd1);
+          top = step_on(top, 2 * step), middle = step_on(middle, 2 * step);
+          if (!W::kInside && left < step) {  // beyond the end of a row stand other rows
+            next_even0 = first_lanes(next_even0, left), next_odd0 = first_lanes(next_odd0, left);
+            next_even1 = first_lanes(next_even1, left), next_odd1 = first_lanes(next_odd1, left);
+          }
         }
-        sums_apart<kRows, kFirst, kLast>(source, c + step, n - c - step, next_even0, next_even1, next_odd0, next_odd1);
+        if (c >= 0) {
+          const float* weight = weights + c;
+          const V x0 = hn::LoadU(d, weight), x1 = hn::LoadU(d, weight + pitch);
+          const V x2 = hn::LoadU(d, weight + 2 * pitch), x3 = hn::LoadU(d, weight + 3 * pitch);
+          const auto put = [&](V before, V even, V odd, V after, T* p) HWY_ATTR {
+            const V sum = sum_of<4, false, From::zero>(zero, x0, x1, x2, x3, last_before(d, before, odd), even, odd,
+                                                       first_after(d, even, after));
+            W::kInside || n - c >= step ? store_or_stream(d, sum, p, streams) : store_first(d, sum, p, n - c);
+          };
+          put(before0, even0, odd0, next_even0, to + c);
+          if constexpr (W::kRows == 2) put(before1, even1, odd1, next_even1, to + below + c);
+        }
+        before0 = odd0, before1 = odd1;
+        even0 = next_even0, even1 = next_even1, odd0 = next_odd0, odd1 = next_odd1;
       }
-      if (c >= 0) {
-        put(weight + c, pitch, before0, even0, odd0, next_even0, n - c, to + c, streams);
-        if constexpr (kRows == 2)
-          put(weight + c, pitch, before1, even1, odd1, next_even1, n - c, to + below + c, streams);
-      }
-      before0 = odd0, before1 = odd1;
-      even0 = next_even0, even1 = next_even1, odd0 = next_odd0, odd1 = next_odd1;
     }
   }
 
   // ---- Columns of a vector or more -----------------------------------------------------------------------
+  //
+  // Columns one after the other, or two at a time, and in them one vector after the other, so that memory is read and
+  // written in its order. The sums of two columns of dy serve the next column of dx, too: they are kept in scratch
+  // memory, four vectors for each one of a column.
 
-  // A few columns at a time, so that rows of dy stay in the nearest cache while all of their elements are summed.
-  template <int kRows, bool kFirst, bool kLast>
+  template <class W>
   HWY_NOINLINE void along_pixels(const Source& source, T* to) const {
-    constexpr std::int64_t kColumnBytes = 1024, kFewest = 2;
-    const std::int64_t pixel = rows_.pixel, step = lanes(D());
-    const std::int64_t some = std::max(kFewest, kColumnBytes / (pixel * static_cast<std::int64_t>(sizeof(T))));
-    auto* kept = reinterpret_cast<float*>(scratch_ + rows_.sums);
-    for (std::int64_t i = first_column_; i < last_column_; i += some) {
-      const std::int64_t end = std::min(i + some, last_column_);
-      // The last vector may overlap the one before it.
-      for (std::int64_t c = 0; c < pixel; c += step) {
-        some_pixels<kRows, kFirst, kLast>(source, i, end, std::min(c, pixel - step), some, kept + 4 * c, to);
+    const SumAxis<float>& wide = rows_.wide;
+    const std::int64_t last = wide.out - 1;
+    begin_pixels<W>(source);
+    for (std::int64_t i = first_column_; i < last_column_;) {
+      // Weights change at the ends, where what is not there weighs nothing.
+      const float* weight = weights_of(wide, i);
+      if (i == last) {
+        const float weights[] = {weight[0], weight[1], weight[2], 0};
+        pixels<W, 1, false>(source, i, weights, to);
+        ++i;
+      } else if (i > 0 && i + 1 < std::min(last, last_column_)) {
+        pixels<W, 2, true>(source, i, weight, to);
+        i += 2;
+      } else {
+        const float weights[] = {i == 0 ? 0 : weight[0], weight[1], weight[2], weight[3]};
+        pixels<W, 1, true>(source, i, weights, to);
+        ++i;
       }
     }
   }
 
-  // The vector from element c on of columns [first, end) of dx. The sums of two columns of dy serve the next column of
-  // dx, too; those at `end` are kept for the columns that follow, and the lines of `after` columns further on are asked
-  // for.
-  template <int kRows, bool kFirst, bool kLast>
-  HWY_INLINE void some_pixels(const Source& rows, std::int64_t first, std::int64_t end, std::int64_t c,
-                              std::int64_t after, float* kept, T* to) const {
+  [[nodiscard]] float* kept() const { return reinterpret_cast<float*>(scratch_ + rows_.sums); }
+
+  // The sums down the rows of the elements of dy from element `at` of a row on.
+  template <class W>
+  static HWY_INLINE void sums_at(const Source& source, std::int64_t at, V& upper, V& lower) {
+    sums_down<W>(source, [=](const S* row) HWY_ATTR { return load(D(), row + at); }, upper, lower);
+  }
+
+  // What the first column of dx shares with the one before it.
+  template <class W>
+  HWY_NOINLINE void begin_pixels(const Source& source) const {
+    const D d;
+    const std::int64_t step = lanes(d), pixel = rows_.pixel;
+    float* keep = kept();
+    for (std::int64_t c = 0; c < pixel; c += step, keep += 4 * step) {
+      const std::int64_t at = 2 * first_column_ * pixel + std::min(c, pixel - step);
+      V before0 = hn::Zero(d), before1 = before0, even0, even1;
+      if (first_column_ > 0) sums_at<W>(source, at - pixel, before0, before1);
+      sums_at<W>(source, at, even0, even1);
+      hn::StoreU(before0, d, keep), hn::StoreU(before1, d, keep + step);
+      hn::StoreU(even0, d, keep + 2 * step), hn::StoreU(even1, d, keep + 3 * step);
+    }
+  }
+
+  // kColumns columns of dx from column i on, with the same weights. kHasNext: the last one is not the row's last one.
+  // Some columns further on, or in the rows that come next, dy and dx are asked for.
+  template <class W, int kColumns, bool kHasNext>
+  HWY_NOINLINE void pixels(const Source& rows, std::int64_t i, const float* weight, T* to) const {
+    constexpr std::int64_t kAheadBytes = 1024, kFewestAhead = 2;
     const D d;
     const Source source = rows;  // a copy, which what is stored cannot change
-    const std::int64_t step = lanes(d), pixel = rows_.pixel, below = level_.out_stride;
-    const auto sums = [&](std::int64_t column, V& upper, V& lower) HWY_ATTR {
-      const std::int64_t at = column * pixel + c;
-      const auto load_of = [=](const S* row) HWY_ATTR { return load(d, row + at); };
-      sums_down<kRows, kFirst, kLast>(source, load_of, upper, lower);
-    };
-    const V zero = hn::Zero(d);
-    V before0 = zero, before1 = zero, even0 = zero, even1 = zero;
-    if (first > first_column_) {
-      before0 = hn::LoadU(d, kept), before1 = hn::LoadU(d, kept + step);
-      even0 = hn::LoadU(d, kept + 2 * step), even1 = hn::LoadU(d, kept + 3 * step);
-    } else {
-      if (first > 0) sums(2 * first - 1, before0, before1);
-      sums(2 * first, even0, even1);
-    }
-    const SumAxis<float>& wide = rows_.wide;
-    const std::int64_t last = wide.out - 1;
-    const bool asks = c * static_cast<std::int64_t>(sizeof(T)) % 64 == 0;  // the first vector of a line
-    V w0 = zero, w1 = zero, w2 = zero, w3 = zero;
-    T* q = to + first * pixel + c;
-    for (std::int64_t i = first; i < end; ++i, q += pixel) {
-      if (asks) {
-        if constexpr (!kInScratch) {
+    const std::int64_t step = lanes(d), pixel = rows_.pixel, below = level_.out_stride, stride = source.stride;
+    const V w0 = hn::Set(d, W::kInside ? source.upper[0] : 0), w1 = hn::Set(d, source.upper[1]);
+    const V w2 = hn::Set(d, source.upper[2]), w3 = hn::Set(d, W::kInside ? source.upper[3] : 0);
+    const V x0 = hn::Set(d, weight[0]), x1 = hn::Set(d, weight[1]), x2 = hn::Set(d, weight[2]);
+    const V x3 = hn::Set(d, weight[3]), zero = hn::Zero(d);
+
+    // Of the rows of dy that are new. Where a line has two vectors, each of them asks for half of the rows.
+    constexpr bool kHalf = 2 * sizeof(S) * hn::MaxLanes(D()) <= 64, kHalfOut = sizeof(T) < 4 && W::kRows == 2;
+    const std::int64_t columns = last_column_ - first_column_;
+    std::int64_t ahead =
+        i + std::max(kFewestAhead, kAheadBytes / (pixel * static_cast<std::int64_t>(sizeof(T))));
+    const bool in_next_rows = ahead >= last_column_;
+    if (in_next_rows) ahead -= columns;
+    const S* asked = source.row[2 * W::kRows - 2] + (2 * ahead + 1) * pixel + (in_next_rows ? 2 * W::kRows * stride : 0);
+    const T* asked_out = to + ahead * pixel + (in_next_rows ? W::kRows * below : 0);
+    const std::int64_t other_rows = kHalf ? 2 * stride : 0, other_out = kHalfOut ? below : 0;
+    const bool alternates = kHalf && pixel / step % 2 != 0;
+    const bool streams = streams_;
+
+    std::int64_t at = (2 * i + 1) * pixel;
+    const S *top = source.row[0] + at, *middle = source.row[3] + at;
+    T* q = to + i * pixel;
+    float* keep = kept();
+    bool is_odd = false;
+    for (std::int64_t left = pixel; left > 0; left -= step, keep += 4 * step, is_odd = !is_odd) {
+      if constexpr (!kInScratch) {
+        const S* these = asked + (is_odd ? other_rows : 0);
+        const S* next = asked + (is_odd != alternates ? other_rows : 0) + pixel;
+#pragma GCC unroll 2
+        for (int k = 0; k < kColumns; ++k) {
 #pragma GCC unroll 4
-          for (int k = 2 * kRows - 2; k < 2 * kRows + 2; ++k) {
-            const S* ahead = source.row[k] + (2 * (i + after) + 1) * pixel + c;
-            __builtin_prefetch(ahead);
-            __builtin_prefetch(ahead + pixel);
+          for (int row = 0; row < (kHalf ? 2 : 4); ++row) {
+            __builtin_prefetch(these + row * stride);
+            __builtin_prefetch(next + row * stride);
           }
+          these += 2 * pixel, next += 2 * pixel;
         }
-        if (!streams_) {
-          __builtin_prefetch(q + after * pixel, 1);
-          if constexpr (kRows == 2) __builtin_prefetch(q + after * pixel + below, 1);
+        asked += step;
+      }
+      if (!streams) {
+        const T* out = asked_out + (is_odd ? other_out : 0);
+#pragma GCC unroll 2
+        for (int k = 0; k < kColumns; ++k) {
+          __builtin_prefetch(out + k * pixel, 1);
+          if constexpr (W::kRows == 2 && !kHalfOut) __builtin_prefetch(out + k * pixel + below, 1);
         }
+        asked_out += step;
       }
-      // Weights change at the ends, where what is not there weighs nothing.
-      if (i == first || i == 1 || i == last) {
-        const float* weight = weights_of(wide, i);
-        w0 = hn::Set(d, i == 0 ? 0 : weight[0]), w1 = hn::Set(d, weight[1]);
-        w2 = hn::Set(d, weight[2]), w3 = hn::Set(d, i == last ? 0 : weight[3]);
+      V before0 = hn::LoadU(d, keep), before1 = hn::LoadU(d, keep + step);
+      V even0 = hn::LoadU(d, keep + 2 * step), even1 = hn::LoadU(d, keep + 3 * step);
+      const S *p = top, *m = middle;
+      T* out = q;
+      std::int64_t column = at;
+#pragma GCC unroll 2
+      for (int k = 0; k < kColumns; ++k) {
+        V odd0 = zero, odd1 = zero, next0 = zero, next1 = zero;
+        if constexpr (W::kInside) {
+          const auto load_of = [](const S* row) HWY_ATTR { return load(D(), row); };
+          sums_inside(p, m, stride, w0, w1, w2, w3, load_of, odd0, odd1);
+          p = step_on(p, pixel), m = step_on(m, pixel);
+          if constexpr (kHasNext) sums_inside(p, m, stride, w0, w1, w2, w3, load_of, next0, next1);
+          p = step_on(p, pixel), m = step_on(m, pixel);
+        } else {
+          sums_at<W>(source, column, odd0, odd1);
+          if constexpr (kHasNext) sums_at<W>(source, column + pixel, next0, next1);
+          column += 2 * pixel;
+        }
+        store_or_stream(d, sum_of<4, false, From::zero>(zero, x0, x1, x2, x3, before0, even0, odd0, next0), out, streams);
+        if constexpr (W::kRows == 2) {
+          store_or_stream(d, sum_of<4, false, From::zero>(zero, x0, x1, x2, x3, before1, even1, odd1, next1), out + below,
+                          streams);
+        }
+        out = step_on(out, pixel);
+        before0 = odd0, before1 = odd1, even0 = next0, even1 = next1;
       }
-      V odd0, odd1, next0 = zero, next1 = zero;
-      sums(2 * i + 1, odd0, odd1);
-      if (i < last) sums(2 * i + 2, next0, next1);
-      store_or_stream(d, sum_of<4, false, From::zero>(zero, w0, w1, w2, w3, before0, even0, odd0, next0), q, streams_);
-      if constexpr (kRows == 2) {
-        store_or_stream(d, sum_of<4, false, From::zero>(zero, w0, w1, w2, w3, before1, even1, odd1, next1), q + below,
-                        streams_);
-      }
-      before0 = odd0, before1 = odd1, even0 = next0, even1 = next1;
+      hn::StoreU(before0, d, keep), hn::StoreU(before1, d, keep + step);
+      hn::StoreU(even0, d, keep + 2 * step), hn::StoreU(even1, d, keep + 3 * step);
+      // The last vector may overlap the one before it.
+      const std::int64_t move = std::min(step, left - step);
+      top += move, middle += move, at += move, q += move;
     }
-    hn::StoreU(before0, d, kept), hn::StoreU(before1, d, kept + step);
-    hn::StoreU(even0, d, kept + 2 * step), hn::StoreU(even1, d, kept + 3 * step);
   }
 
   const Rows<float>& rows_;
@@ -299,6 +410,7 @@ class TwofoldRows {
   const S* end_;
   std::int64_t first_column_, last_column_;
   bool streams_;
+  bool is_alike_inside_;  // all rows of dx but the first and the last have the same weights, and whole vectors
 };
 
 // Planes: one part of a run, on one thread.
