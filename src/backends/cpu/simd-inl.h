@@ -342,6 +342,12 @@ HWY_INLINE V add_if(M mask, V sum, V v) {
 #endif
 }
 
+// ---- Lambdas ---------------------------------------------------------------------------------------------
+
+// Of one that is called in several places, or by a function that is: what it captures stays in registers only where it
+// is no call.
+#define BP_INLINE_LAMBDA HWY_ATTR __attribute__((always_inline))
+
 // ---- Addresses -------------------------------------------------------------------------------------------
 
 // p + step, and keeps the compiler from holding one address for each row, of which there are more than registers.

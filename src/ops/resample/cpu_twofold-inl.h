@@ -155,6 +155,22 @@ class TwofoldRows {
     lower = plus_product<S>(lower, w3, load_of(middle + 2 * stride));
   }
 
+  // Two elements of bf16 are one word, whose halves are their upper bits: the first ones of so many words, the second
+  // ones, and both put back.
+  static HWY_INLINE V first_of_words(const S* p) {
+    const hn::RebindToUnsigned<D> u;
+    return hn::BitCast(D(), hn::ShiftLeft<16>(hn::LoadU(u, reinterpret_cast<const std::uint32_t*>(p))));
+  }
+  static HWY_INLINE V second_of_words(const S* p) {
+    const hn::RebindToUnsigned<D> u;
+    const auto words = hn::LoadU(u, reinterpret_cast<const std::uint32_t*>(p));
+    return hn::BitCast(D(), hn::And(words, hn::Set(u, 0xffff0000u)));
+  }
+  static HWY_INLINE void put_words(V first, V second, T* to, bool streams) {
+    const hn::RebindToUnsigned<D> u;
+    store_or_stream(u, interleaved<T>(D(), first, second), reinterpret_cast<std::uint32_t*>(to), streams);
+  }
+
   // ---- Columns of one element ----------------------------------------------------------------------------
 
   // Where vectors would read beyond the end of dy, copies of its rows.
@@ -174,16 +190,8 @@ class TwofoldRows {
   template <class Down>
   static HWY_INLINE void sums_apart(const Down& down, V& even0, V& even1, V& odd0, V& odd1) {
     if constexpr (std::is_same_v<S, bf16>) {
-      // Two columns are one word, whose halves are their upper bits.
-      const auto words = [](const S* p) HWY_ATTR {
-        return hn::LoadU(hn::RebindToUnsigned<D>(), reinterpret_cast<const std::uint32_t*>(p));
-      };
-      const auto even = [=](const S* p) HWY_ATTR { return hn::BitCast(D(), hn::ShiftLeft<16>(words(p))); };
-      const auto odd = [=](const S* p) HWY_ATTR {
-        return hn::BitCast(D(), hn::And(words(p), hn::Set(hn::RebindToUnsigned<D>(), 0xffff0000u)));
-      };
-      down(even, 0, even0, even1);
-      down(odd, 0, odd0, odd1);
+      down([](const S* p) HWY_ATTR { return first_of_words(p); }, 0, even0, even1);
+      down([](const S* p) HWY_ATTR { return second_of_words(p); }, 0, odd0, odd1);
     } else {
       const auto side = [](const S* p) HWY_ATTR { return load(D(), p); };
       V left0, left1, right0, right1;
@@ -267,24 +275,34 @@ class TwofoldRows {
   // written in its order. The sums of two columns of dy serve the next column of dx, too: they are kept in scratch
   // memory, four vectors for each one of a column.
 
+  // kPairs: two vectors of bf16 at a time are the halves of so many words, which are taken apart and put together by
+  // fewer instructions than vectors side by side.
   template <class W>
-  HWY_NOINLINE void along_pixels(const Source& source, T* to) const {
+  HWY_INLINE void along_pixels(const Source& source, T* to) const {
+    constexpr bool kIsPaired = std::is_same_v<S, bf16> && std::is_same_v<T, bf16>;
+    if constexpr (kIsPaired) {
+      if (rows_.pixel % (2 * lanes(D())) == 0) return all_pixels<W, true>(source, to);
+    }
+    all_pixels<W, false>(source, to);
+  }
+  template <class W, bool kPairs>
+  HWY_NOINLINE void all_pixels(const Source& source, T* to) const {
     const SumAxis<float>& wide = rows_.wide;
     const std::int64_t last = wide.out - 1;
-    begin_pixels<W>(source);
+    begin_pixels<W, kPairs>(source);
     for (std::int64_t i = first_column_; i < last_column_;) {
       // Weights change at the ends, where what is not there weighs nothing.
       const float* weight = weights_of(wide, i);
       if (i == last) {
         const float weights[] = {weight[0], weight[1], weight[2], 0};
-        pixels<W, 1, false>(source, i, weights, to);
+        pixels<W, kPairs, 1, false>(source, i, weights, to);
         ++i;
       } else if (i > 0 && i + 1 < std::min(last, last_column_)) {
-        pixels<W, 2, true>(source, i, weight, to);
+        pixels<W, kPairs, 2, true>(source, i, weight, to);
         i += 2;
       } else {
         const float weights[] = {i == 0 ? 0 : weight[0], weight[1], weight[2], weight[3]};
-        pixels<W, 1, true>(source, i, weights, to);
+        pixels<W, kPairs, 1, true>(source, i, weights, to);
         ++i;
       }
     }
@@ -292,48 +310,60 @@ class TwofoldRows {
 
   [[nodiscard]] float* kept() const { return reinterpret_cast<float*>(scratch_ + rows_.sums); }
 
-  // The sums down the rows of the elements of dy from element `at` of a row on.
-  template <class W>
-  static HWY_INLINE void sums_at(const Source& source, std::int64_t at, V& upper, V& lower) {
-    sums_down<W>(source, [=](const S* row) HWY_ATTR { return load(D(), row + at); }, upper, lower);
+  // Of the vectors that are one step: a vector, or the first or second halves of words.
+  template <bool kPairs, bool kSecond>
+  static HWY_INLINE V element(const S* p) {
+    if constexpr (kPairs) {
+      return kSecond ? second_of_words(p) : first_of_words(p);
+    } else {
+      return load(D(), p);
+    }
   }
 
   // What the first column of dx shares with the one before it.
-  template <class W>
+  template <class W, bool kPairs>
   HWY_NOINLINE void begin_pixels(const Source& source) const {
-    const D d;
-    const std::int64_t step = lanes(d), pixel = rows_.pixel;
+    const std::int64_t step = lanes(D()) * (kPairs ? 2 : 1), pixel = rows_.pixel;
     float* keep = kept();
     for (std::int64_t c = 0; c < pixel; c += step, keep += 4 * step) {
       const std::int64_t at = 2 * first_column_ * pixel + std::min(c, pixel - step);
-      V before0 = hn::Zero(d), before1 = before0, even0, even1;
-      if (first_column_ > 0) sums_at<W>(source, at - pixel, before0, before1);
-      sums_at<W>(source, at, even0, even1);
-      hn::StoreU(before0, d, keep), hn::StoreU(before1, d, keep + step);
-      hn::StoreU(even0, d, keep + 2 * step), hn::StoreU(even1, d, keep + 3 * step);
+      begin_vector<W, kPairs, false>(source, at, keep);
+      if constexpr (kPairs) begin_vector<W, true, true>(source, at, keep + 4 * lanes(D()));
     }
+  }
+  template <class W, bool kPairs, bool kSecond>
+  HWY_INLINE void begin_vector(const Source& source, std::int64_t at, float* keep) const {
+    const D d;
+    const auto sums = [&](std::int64_t i, V& upper, V& lower) HWY_ATTR {
+      sums_down<W>(source, [=](const S* row) HWY_ATTR { return element<kPairs, kSecond>(row + i); }, upper, lower);
+    };
+    V before0 = hn::Zero(d), before1 = before0, even0, even1;
+    if (first_column_ > 0) sums(at - rows_.pixel, before0, before1);
+    sums(at, even0, even1);
+    hn::StoreU(before0, d, keep), hn::StoreU(before1, d, keep + lanes(d));
+    hn::StoreU(even0, d, keep + 2 * lanes(d)), hn::StoreU(even1, d, keep + 3 * lanes(d));
   }
 
   // kColumns columns of dx from column i on, with the same weights. kHasNext: the last one is not the row's last one.
   // Some columns further on, or in the rows that come next, dy and dx are asked for.
-  template <class W, int kColumns, bool kHasNext>
+  template <class W, bool kPairs, int kColumns, bool kHasNext>
   HWY_NOINLINE void pixels(const Source& rows, std::int64_t i, const float* weight, T* to) const {
     constexpr std::int64_t kAheadBytes = 1024, kFewestAhead = 2;
     const D d;
     const Source source = rows;  // a copy, which what is stored cannot change
-    const std::int64_t step = lanes(d), pixel = rows_.pixel, below = level_.out_stride, stride = source.stride;
+    const std::int64_t vector = lanes(d), step = vector * (kPairs ? 2 : 1), pixel = rows_.pixel;
+    const std::int64_t below = level_.out_stride, stride = source.stride;
     const V w0 = hn::Set(d, W::kInside ? source.upper[0] : 0), w1 = hn::Set(d, source.upper[1]);
     const V w2 = hn::Set(d, source.upper[2]), w3 = hn::Set(d, W::kInside ? source.upper[3] : 0);
     const V x0 = hn::Set(d, weight[0]), x1 = hn::Set(d, weight[1]), x2 = hn::Set(d, weight[2]);
     const V x3 = hn::Set(d, weight[3]), zero = hn::Zero(d);
 
-    // Of the rows of dy that are new. Where a line has two vectors, each of them asks for half of the rows.
-    constexpr bool kHalf = 2 * sizeof(S) * hn::MaxLanes(D()) <= 64, kHalfOut = sizeof(T) < 4 && W::kRows == 2;
-    const std::int64_t columns = last_column_ - first_column_;
-    std::int64_t ahead =
-        i + std::max(kFewestAhead, kAheadBytes / (pixel * static_cast<std::int64_t>(sizeof(T))));
+    // Of the rows of dy that are new. Where a line has two steps, each of them asks for half of the rows.
+    constexpr bool kHalf = !kPairs && 2 * sizeof(S) * hn::MaxLanes(D()) <= 64;
+    constexpr bool kHalfOut = !kPairs && sizeof(T) < 4 && W::kRows == 2;
+    std::int64_t ahead = i + std::max(kFewestAhead, kAheadBytes / (pixel * static_cast<std::int64_t>(sizeof(T))));
     const bool in_next_rows = ahead >= last_column_;
-    if (in_next_rows) ahead -= columns;
+    if (in_next_rows) ahead -= last_column_ - first_column_;
     const S* asked = source.row[2 * W::kRows - 2] + (2 * ahead + 1) * pixel + (in_next_rows ? 2 * W::kRows * stride : 0);
     const T* asked_out = to + ahead * pixel + (in_next_rows ? W::kRows * below : 0);
     const std::int64_t other_rows = kHalf ? 2 * stride : 0, other_out = kHalfOut ? below : 0;
@@ -369,35 +399,51 @@ class TwofoldRows {
         }
         asked_out += step;
       }
-      V before0 = hn::LoadU(d, keep), before1 = hn::LoadU(d, keep + step);
-      V even0 = hn::LoadU(d, keep + 2 * step), even1 = hn::LoadU(d, keep + 3 * step);
-      const S *p = top, *m = middle;
-      T* out = q;
-      std::int64_t column = at;
+      // Both rows of dx, of one vector: put(column, upper, lower).
+      const auto make = [&](const auto& one, float* kept_here, const auto& put) BP_INLINE_LAMBDA {
+        V before0 = hn::LoadU(d, kept_here), before1 = hn::LoadU(d, kept_here + vector);
+        V even0 = hn::LoadU(d, kept_here + 2 * vector), even1 = hn::LoadU(d, kept_here + 3 * vector);
+        const S *p = top, *m = middle;
+        std::int64_t column = at;
+        const auto sums = [&](V& upper, V& lower) BP_INLINE_LAMBDA {
+          if constexpr (W::kInside) {
+            sums_inside(p, m, stride, w0, w1, w2, w3, one, upper, lower);
+            p = step_on(p, pixel), m = step_on(m, pixel);
+          } else {
+            sums_down<W>(source, [&](const S* row) HWY_ATTR { return one(row + column); }, upper, lower);
+            column += pixel;
+          }
+        };
 #pragma GCC unroll 2
-      for (int k = 0; k < kColumns; ++k) {
-        V odd0 = zero, odd1 = zero, next0 = zero, next1 = zero;
-        if constexpr (W::kInside) {
-          const auto load_of = [](const S* row) HWY_ATTR { return load(D(), row); };
-          sums_inside(p, m, stride, w0, w1, w2, w3, load_of, odd0, odd1);
-          p = step_on(p, pixel), m = step_on(m, pixel);
-          if constexpr (kHasNext) sums_inside(p, m, stride, w0, w1, w2, w3, load_of, next0, next1);
-          p = step_on(p, pixel), m = step_on(m, pixel);
-        } else {
-          sums_at<W>(source, column, odd0, odd1);
-          if constexpr (kHasNext) sums_at<W>(source, column + pixel, next0, next1);
-          column += 2 * pixel;
+        for (int k = 0; k < kColumns; ++k) {
+          V odd0 = zero, odd1 = zero, next0 = zero, next1 = zero;
+          sums(odd0, odd1);
+          if constexpr (kHasNext) sums(next0, next1);
+          put(k, sum_of<4, false, From::zero>(zero, x0, x1, x2, x3, before0, even0, odd0, next0),
+              sum_of<4, false, From::zero>(zero, x0, x1, x2, x3, before1, even1, odd1, next1));
+          before0 = odd0, before1 = odd1, even0 = next0, even1 = next1;
         }
-        store_or_stream(d, sum_of<4, false, From::zero>(zero, x0, x1, x2, x3, before0, even0, odd0, next0), out, streams);
-        if constexpr (W::kRows == 2) {
-          store_or_stream(d, sum_of<4, false, From::zero>(zero, x0, x1, x2, x3, before1, even1, odd1, next1), out + below,
-                          streams);
-        }
-        out = step_on(out, pixel);
-        before0 = odd0, before1 = odd1, even0 = next0, even1 = next1;
+        hn::StoreU(before0, d, kept_here), hn::StoreU(before1, d, kept_here + vector);
+        hn::StoreU(even0, d, kept_here + 2 * vector), hn::StoreU(even1, d, kept_here + 3 * vector);
+      };
+      const auto first = [](const S* p) HWY_ATTR { return element<kPairs, false>(p); };
+      if constexpr (kPairs) {
+        V upper0 = zero, upper1 = zero, lower0 = zero, lower1 = zero;
+        make(first, keep, [&](int k, V upper, V lower) BP_INLINE_LAMBDA {
+          (k == 0 ? upper0 : upper1) = upper;
+          (k == 0 ? lower0 : lower1) = lower;
+        });
+        const auto second = [](const S* p) HWY_ATTR { return element<true, true>(p); };
+        make(second, keep + 4 * vector, [&](int k, V upper, V lower) BP_INLINE_LAMBDA {
+          put_words(k == 0 ? upper0 : upper1, upper, q + k * pixel, streams);
+          if constexpr (W::kRows == 2) put_words(k == 0 ? lower0 : lower1, lower, q + k * pixel + below, streams);
+        });
+      } else {
+        make(first, keep, [&](int k, V upper, V lower) BP_INLINE_LAMBDA {
+          store_or_stream(d, upper, q + k * pixel, streams);
+          if constexpr (W::kRows == 2) store_or_stream(d, lower, q + k * pixel + below, streams);
+        });
       }
-      hn::StoreU(before0, d, keep), hn::StoreU(before1, d, keep + step);
-      hn::StoreU(even0, d, keep + 2 * step), hn::StoreU(even1, d, keep + 3 * step);
       // The last vector may overlap the one before it.
       const std::int64_t move = std::min(step, left - step);
       top += move, middle += move, at += move, q += move;
