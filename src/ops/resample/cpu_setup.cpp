@@ -461,8 +461,8 @@ void Rows<A>::lay_out_gradient() {
 template <class A>
 void Rows<A>::lay_out_volumes() {
   // Of one sum: with two of them and what is read the first cache has enough; columns of many elements are so large
-  // that rows at the borders, which are summed twice, would cost more.
-  const std::int64_t sum_bytes = along == Along::pairs ? std::int64_t{9} << 10 : std::int64_t{128} << 10;
+  // that rows at the borders, which are summed twice, would cost more, and go to the second.
+  const std::int64_t sum_bytes = along == Along::pairs ? std::int64_t{9} << 10 : std::int64_t{288} << 10;
   constexpr std::int64_t kPartRows = 8;
   const std::int64_t row = in_columns * pixel;
   const std::int64_t most = sum_bytes / (row * static_cast<std::int64_t>(sizeof(A)));  // rows of dy

@@ -547,7 +547,7 @@ class TwofoldVolumes {
     const float* weight = weights_of(rows_.level[0], z);
     const V w0 = hn::Set(d, z > 0 ? weight[0] : 0), w1 = hn::Set(d, weight[1]);
     const T* before = z > 0 ? from - rows_.level[0].in_stride : from;
-    each(0, n, [&](std::int64_t i, const auto& load_at) HWY_ATTR {
+    each(0, n, [&](std::int64_t i, const auto& load_at) BP_INLINE_LAMBDA {
       V sum = hn::Mul(w1, load_at(from + i));
       if (z > 0) sum = plus_product<T>(hn::Mul(w0, load_at(before + i)), w1, load_at(from + i));
       hn::StoreU(sum, d, sum_ + i);
@@ -573,7 +573,7 @@ class TwofoldVolumes {
         prefetch(before + 2 * outer.in_stride + first, end - first);
         prefetch(from + 2 * outer.in_stride + first, end - first);
       }
-      each(first, end, [&](std::int64_t i, const auto& load_at) HWY_ATTR {
+      each(first, end, [&](std::int64_t i, const auto& load_at) BP_INLINE_LAMBDA {
         const V v2 = load_at(before + i), sum = plus_product<T>(hn::LoadU(d, sums + i), w2, v2);
         if constexpr (kTwo) {
           const V v3 = load_at(from + i);
