@@ -164,9 +164,10 @@ PoolTurned make_turned(const MaxPoolGradPlan& plan, bool past_cache) {
   t.past_cache = past_cache;
   MaxPoolGradPlan planes = plan;
   planes.geometry.batch = 1;
-  // Where elements are read once, they stay what they are. Winners are sought in vectors of 32 channels of a half type.
+  // Where elements are read once, they stay what they are. Winners of half types are sought in vectors of 32 channels,
+  // and bytes of winners are parted in longer vectors.
   const bool is_half = plan.dx.dtype != DType::f32;
-  if (is_half && offers(t.g) && t.g.channels % (2 * kTurnedBlock) == 0) t.planes = 2 * kTurnedBlock;
+  if (offers(t.g) && t.g.channels % (2 * kTurnedBlock) == 0) t.planes = 2 * kTurnedBlock;
   const bool stays = offers(t.g) && (!is_half || t.planes > kTurnedBlock);
   const DType dtype = stays ? plan.dx.dtype : DType::f32;
   planes.geometry.channels = t.planes;

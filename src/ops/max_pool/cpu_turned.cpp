@@ -141,7 +141,13 @@ HWY_INLINE void block_in(const T* from, std::int64_t step, U* to, std::int64_t p
     if constexpr (sizeof(T) == 1) {
       if (planes == kTurnedBlock) return turn_block<T, kTurnedBlock>(from, step, to, planes, put);
     }
-    turn_block<T, sizeof(T) == 4 ? kTurnedBlock : 2 * kTurnedBlock>(from, step, to, planes, put);
+    if constexpr (sizeof(T) == 4) {
+      for (std::int64_t c = 0; c < planes; c += kTurnedBlock) {
+        turn_block<T, kTurnedBlock>(from + c * step, step, to + c, planes, put);
+      }
+    } else {
+      turn_block<T, 2 * kTurnedBlock>(from, step, to, planes, put);
+    }
   } else
 #endif
   {

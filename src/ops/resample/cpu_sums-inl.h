@@ -73,15 +73,13 @@ HWY_INLINE V times(V w, V v) {
 // The sum of kTerms of four vectors.
 template <int kTerms, bool kUnit, From kFrom, class V>
 HWY_INLINE V sum_of(V before, V w0, V w1, V w2, V w3, V v0, V v1, V v2, V v3) {
-  V sum = times<kUnit>(w0, v0);
-#if HWY_NATIVE_FMA
-  // Nothing is rounded where zero is added: so one instruction may do both.
+  V sum = before;
   if constexpr (kFrom == From::zero && !kUnit) {
-    sum = hn::MulAdd(w0, v0, before);
-  } else
-#endif
-    if constexpr (kFrom != From::nothing) {
-    sum = hn::Add(before, sum);
+    sum = hn::MulAdd(w0, v0, sum);  // nothing is rounded where zero is added: one instruction may do both
+  } else if constexpr (kFrom == From::nothing) {
+    sum = times<kUnit>(w0, v0);
+  } else {
+    sum = hn::Add(sum, times<kUnit>(w0, v0));
   }
   if constexpr (kTerms > 1) sum = hn::Add(sum, times<kUnit>(w1, v1));
   if constexpr (kTerms > 2) sum = hn::Add(sum, times<kUnit>(w2, v2));

@@ -63,7 +63,8 @@ class TwofoldRows {
   void make(const S* from, std::int64_t stride, std::int64_t r, std::int64_t count, T* to) const {
     while (count > 0) {
       const std::int64_t pairs = pairs_inside(r, count), made = std::min(count, std::max<std::int64_t>(2 * pairs, 2));
-      Source source{.row = {}, .stride = stride, .upper = weights_of(level_, r), .lower = weights_of(level_, r + made - 1)};
+      Source source{
+          .row = {}, .stride = stride, .upper = weights_of(level_, r), .lower = weights_of(level_, r + made - 1)};
       const S* first = from + (2 * r - 1) * stride;
       for (const S*& row : source.row) row = first, first += stride;
       if (pairs > 0) {
@@ -241,7 +242,8 @@ class TwofoldRows {
               sums_inside(top + distance, middle + distance, stride, w0, w1, w2, w3, load_of, upper, lower);
             } else {
               const std::int64_t at = 2 * (c + step) + distance;
-              sums_down<W>(source, [=](const S* row) HWY_ATTR { return load_of(row + at); }, upper, lower);
+              sums_down<W>(
+                  source, [=](const S* row) HWY_ATTR { return load_of(row + at); }, upper, lower);
             }
           };
           sums_apart(down, next_even0, next_even1, next_odd0, next_odd1);
@@ -335,7 +337,8 @@ class TwofoldRows {
   HWY_INLINE void begin_vector(const Source& source, std::int64_t at, float* keep) const {
     const D d;
     const auto sums = [&](std::int64_t i, V& upper, V& lower) HWY_ATTR {
-      sums_down<W>(source, [=](const S* row) HWY_ATTR { return element<kPairs, kSecond>(row + i); }, upper, lower);
+      sums_down<W>(
+          source, [=](const S* row) HWY_ATTR { return element<kPairs, kSecond>(row + i); }, upper, lower);
     };
     V before0 = hn::Zero(d), before1 = before0, even0, even1;
     if (first_column_ > 0) sums(at - rows_.pixel, before0, before1);
@@ -364,7 +367,8 @@ class TwofoldRows {
     std::int64_t ahead = i + std::max(kFewestAhead, kAheadBytes / (pixel * static_cast<std::int64_t>(sizeof(T))));
     const bool in_next_rows = ahead >= last_column_;
     if (in_next_rows) ahead -= last_column_ - first_column_;
-    const S* asked = source.row[2 * W::kRows - 2] + (2 * ahead + 1) * pixel + (in_next_rows ? 2 * W::kRows * stride : 0);
+    const S* asked =
+        source.row[2 * W::kRows - 2] + (2 * ahead + 1) * pixel + (in_next_rows ? 2 * W::kRows * stride : 0);
     const T* asked_out = to + ahead * pixel + (in_next_rows ? W::kRows * below : 0);
     const std::int64_t other_rows = kHalf ? 2 * stride : 0, other_out = kHalfOut ? below : 0;
     const bool alternates = kHalf && pixel / step % 2 != 0;
@@ -410,7 +414,8 @@ class TwofoldRows {
             sums_inside(p, m, stride, w0, w1, w2, w3, one, upper, lower);
             p = step_on(p, pixel), m = step_on(m, pixel);
           } else {
-            sums_down<W>(source, [&](const S* row) HWY_ATTR { return one(row + column); }, upper, lower);
+            sums_down<W>(
+                source, [&](const S* row) HWY_ATTR { return one(row + column); }, upper, lower);
             column += pixel;
           }
         };
