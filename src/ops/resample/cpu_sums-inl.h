@@ -73,14 +73,9 @@ HWY_INLINE V times(V w, V v) {
 // The sum of kTerms of four vectors.
 template <int kTerms, bool kUnit, From kFrom, class V>
 HWY_INLINE V sum_of(V before, V w0, V w1, V w2, V w3, V v0, V v1, V v2, V v3) {
-  V sum = before;
-  if constexpr (kFrom == From::zero && !kUnit) {
-    sum = hn::MulAdd(w0, v0, sum);  // nothing is rounded where zero is added: one instruction may do both
-  } else if constexpr (kFrom == From::nothing) {
-    sum = times<kUnit>(w0, v0);
-  } else {
-    sum = hn::Add(sum, times<kUnit>(w0, v0));
-  }
+  V sum = times<kUnit>(w0, v0);
+  // (Not in one instruction, even where `before` is zero: a product that is too small for its type would be -0.)
+  if constexpr (kFrom != From::nothing) sum = hn::Add(before, sum);
   if constexpr (kTerms > 1) sum = hn::Add(sum, times<kUnit>(w1, v1));
   if constexpr (kTerms > 2) sum = hn::Add(sum, times<kUnit>(w2, v2));
   if constexpr (kTerms > 3) sum = hn::Add(sum, times<kUnit>(w3, v3));
