@@ -349,4 +349,40 @@ TEST_F(CudaTest, WrongWinnersOfDilatedWindowsAreFoundWhereTheyAre) {
   }
 }
 
+// The windows that no kernel is compiled for.
+TEST_F(CudaTest, WrongWinnersOfAnyWindowsAreFoundWhereTheyAre) {
+  struct Wrong {
+    std::size_t place;
+    std::byte tap;
+    std::string text;
+  };
+  const auto expect_found = [](const std::string& line, std::byte tap_of_all, const std::vector<Wrong>& cases) {
+    Work work({line});
+    std::ranges::fill(work.input(2), tap_of_all);
+    const tools::DeviceStream stream;
+    work.upload();
+    work.run(stream.handle());
+    EXPECT_EQ(work.check(stream.handle()), BP_OK) << line;
+    for (const Wrong& wrong : cases) {
+      const std::byte right = std::exchange(work.input(2)[wrong.place], wrong.tap);
+      work.upload();
+      work.run(stream.handle());
+      EXPECT_EQ(work.check(stream.handle()), BP_INVALID_ARGUMENT) << line;
+      EXPECT_EQ(bp_last_error(),
+                "max_pool_grad: winners: at " + wrong.text + " is no tap of its window, expected a tap or none");
+      work.input(2)[wrong.place] = right;
+    }
+  };
+  // 10 windows in a row. One winner is no tap; others are padding, behind the row and before it.
+  expect_found(
+      "max-pool-grad --x-shape 2,3,28 --window 4 --strides 3 --start-padding 2 --end-padding 1 --winners compact",
+      std::byte{2},
+      {{57, std::byte{4}, "[1, 2, 7]"}, {59, std::byte{3}, "[1, 2, 9]"}, {30, std::byte{1}, "[1, 0, 0]"}});
+  // 6 x 9 windows of 5 x 6. Winners are padding above, below, and before the rows.
+  expect_found(
+      "max-pool-grad --x-shape 1,2,8,11 --window 5,6 --strides 1 --start-padding 1 --end-padding 1,2 --winners compact",
+      std::byte{14},
+      {{57, std::byte{5}, "[0, 1, 0, 3]"}, {53, std::byte{29}, "[0, 0, 5, 8]"}, {45, std::byte{0}, "[0, 0, 5, 0]"}});
+}
+
 }  // namespace

@@ -81,9 +81,34 @@ IndexTensor<Int> index_tensor(const Winners& winners) {
           .strides = strides_of<Int>(winners.tensor)};
 }
 
-// ---- What a run found wrong ----------------------------------------------------------------------------
+template <class Int>
+PoolSearch<Int> search_of(const PoolGeometry& geometry, const Tensor& x, const Tensor& windows,
+                          const Winners& winners) {
+  return {.geometry = geometry_of<Int>(geometry),
+          .order = order_of<Int>(windows),
+          .x = strides_of<Int>(x),
+          .winners = index_tensor<Int>(winners)};
+}
 
 }  // namespace
+
+WinnerSearch::WinnerSearch(const MaxPoolGradPlan& plan, const Tensor& winners)
+    : dtype_(plan.x.dtype),
+      fits_32_bits_(fits_32_bits(plan.geometry) && fits_32_bits(plan.x) && fits_32_bits(winners)) {
+  const Winners found{.kind = WinnersKind::compact, .tensor = winners};
+  if (fits_32_bits_) {
+    of_32_bits_ = search_of<std::int32_t>(plan.geometry, plan.x, winners, found);
+  } else {
+    of_64_bits_ = search_of<std::int64_t>(plan.geometry, plan.x, winners, found);
+  }
+}
+
+cudaError_t WinnerSearch::launch(const void* x, void* winners, cudaStream_t stream) const {
+  if (fits_32_bits_) return pool_search(dtype_, x, nullptr, winners, of_32_bits_, stream);
+  return pool_search(dtype_, x, nullptr, winners, of_64_bits_, stream);
+}
+
+// ---- What a run found wrong ----------------------------------------------------------------------------
 
 void WrongWinnersReport::read(const void* workspace, cudaStream_t stream) const {
   if (workspace == nullptr) invalid("{}: workspace: the pointer is null, expected that of the run", op_);
@@ -245,6 +270,7 @@ constexpr Implementation<MaxPoolPlan> kMaxPool[] = {
 constexpr Implementation<MaxPoolGradPlan> kMaxPoolGrad[] = {
     {"scatter", refuse_scatter, make_scatter},
     {"tiles", refuse_tiles, make_tiles},
+    {"lines", refuse_lines, make_lines},
     {"gather", accept_all<MaxPoolGradPlan>, make_gather},
 };
 constexpr Implementation<ConvertWinnersPlan> kConvertWinners[] = {

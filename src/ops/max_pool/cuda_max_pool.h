@@ -31,6 +31,21 @@ class WrongWinnersReport {
   int rank_;
 };
 
+// The search for the winners of a gradient's x, any windows in any strides, into a tensor of compact ones.
+class WinnerSearch {
+ public:
+  WinnerSearch() = default;
+  WinnerSearch(const MaxPoolGradPlan& plan, const Tensor& winners);
+
+  cudaError_t launch(const void* x, void* winners, cudaStream_t stream) const;
+
+ private:
+  DType dtype_ = DType::f32;
+  bool fits_32_bits_ = false;
+  PoolSearch<std::int32_t> of_32_bits_{};
+  PoolSearch<std::int64_t> of_64_bits_{};
+};
+
 // An axis that is not there.
 inline bool is_trivial(const PoolAxis& axis) {
   return axis.input == 1 && axis.output == 1 && axis.window == 1 && axis.start_padding == 0;
@@ -49,6 +64,9 @@ std::string plan_scatter(const PoolGeometry& geometry, DType dtype, std::initial
 
 std::string refuse_scatter(const MaxPoolGradPlan& plan);
 std::unique_ptr<Kernel> make_scatter(std::shared_ptr<const MaxPoolGradPlan> plan, const Settings& settings);
+
+std::string refuse_lines(const MaxPoolGradPlan& plan);
+std::unique_ptr<Kernel> make_lines(std::shared_ptr<const MaxPoolGradPlan> plan, const Settings& settings);
 
 std::string refuse_tiles(const MaxPoolPlan& plan);
 std::string refuse_tiles(const MaxPoolGradPlan& plan);

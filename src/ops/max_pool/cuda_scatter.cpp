@@ -14,6 +14,8 @@ namespace {
 
 // Of windows that reach an element: where there are fewer, to ask them all is faster. As measured on an H200.
 constexpr std::int64_t kLeastReach = 16;
+// Where a warp's channels are planes apart, each of its loads goes to as many places: only many windows are worth that.
+constexpr std::int64_t kLeastReachOfPlanes = 81;
 constexpr std::int64_t kLeastChannels = 16;  // of 32 that a warp has room for
 constexpr std::int64_t kMostTaps = kNoWinner<std::uint8_t>;
 constexpr std::int64_t kMostLength =
@@ -62,9 +64,10 @@ std::string plan_scatter(const PoolGeometry& g, DType dtype, std::initializer_li
   const PoolAxis &depth = g.axes[0], &rows = g.axes[1], &columns = g.axes[2];
   if (!is_trivial(depth)) return "there is a depth axis";
   if (g.taps() >= kMostTaps) return "windows have too many taps for bytes";
-  if (rows.window * columns.window < kLeastReach * rows.stride * columns.stride) return "few windows reach an element";
   const bool innermost = std::ranges::all_of(tensors, [](const Tensor* t) { return t->strides[1] == 1; });
-  if (!innermost || g.channels < kLeastChannels) return "the channels are not innermost, or are few";
+  const std::int64_t least = innermost ? kLeastReach : kLeastReachOfPlanes;
+  if (rows.window * columns.window < least * rows.stride * columns.stride) return "few windows reach an element";
+  if (g.channels < kLeastChannels) return "there are few channels";
   for (const PoolAxis& axis : {rows, columns}) {
     const std::int64_t padded = axis.input + axis.start_padding + axis.end_padding;
     if (axis.input == 0 || padded > kMostLength || axis.output > kMostLength / axis.stride)

@@ -122,7 +122,9 @@ std::string prepare(const Resampling& of, NearSums sums, Prepared& p) {
   p.kind.unit = rows->unit && columns->unit;
   p.kind.aligned = moves_together(p.kind, r);
   if (!cut(p.kind, r, p.problem)) return "there are too many planes";
-  p.problem.last_row = (r.rows.from - 1) * r.rows.from_stride * size;
+  // Rows that all lie in one place have another one after each of them.
+  const bool in_one_place = r.rows.from > 1 && r.rows.from_stride == 0;
+  p.problem.last_row = in_one_place ? -1 : (r.rows.from - 1) * r.rows.from_stride * size;
   p.rows = std::move(rows->terms);
   p.columns = std::move(columns->terms);
   return {};

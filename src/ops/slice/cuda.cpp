@@ -29,6 +29,7 @@ MovedAxis<Unsigned> moved_axis(const MoveAxis& axis) {
           .step = Divisor<Unsigned>(axis.step),
           .first = static_cast<std::make_signed_t<Unsigned>>(axis.first),
           .count = static_cast<std::make_signed_t<Unsigned>>(axis.count),
+          .is_whole = axis.is_full(),
           .out_stride = axis.out_stride,
           .in_stride = axis.in_stride};
 }
@@ -112,6 +113,13 @@ class Rows {
     move_.outer = std::max(m.rank - 1, 1);  // one row is an axis of one position
     for (int i = 0; i < m.rank - 1; ++i) move_.axes[i] = moved_axis<std::uint32_t>(m.axes[m.rank - 2 - i]);
     move_.side_by_side = move_.axes[0].step.value > 1;
+    linear_.elements = moved_.elements;
+    linear_.row = static_cast<std::int32_t>(m.run().size);
+    linear_.rows_32 = Divisor<std::uint32_t>(m.run().size);
+    linear_.rows_64 = Divisor<std::uint64_t>(m.run().size);
+    linear_.run = move_.run;
+    linear_.outer = m.rank - 1;
+    std::copy_n(move_.axes, linear_.outer, linear_.axes);
   }
 
   cudaError_t launch(const Bindings& bindings, cudaStream_t stream) const {
@@ -121,6 +129,11 @@ class Rows {
     const std::size_t width = width_of(out);
     const std::int64_t row = moved_.movement.run().size / elements(width);
     const RowMode mode = mode_of(in, width);
+    if (is_linear(width, mode)) {
+      LinearMove move = linear_;
+      move.before = static_cast<std::int64_t>(reinterpret_cast<std::uintptr_t>(out) % kLinearWidth / moved_.element);
+      return move_linear(moved_.element, linear_mode(), in, out, move, stream);
+    }
     RowMove move = move_;
     move.rows_of_thread = mode == RowMode::copy && !move.side_by_side ? 1 : kMostRowsOfThread;
     move.row = Divisor<std::uint32_t>(row);
@@ -132,6 +145,21 @@ class Rows {
  private:
   [[nodiscard]] std::int64_t elements(std::size_t width) const {
     return static_cast<std::int64_t>(width / moved_.element);
+  }
+
+  // Whether rows that are no vectors, or whose vectors begin anywhere in the input, are better taken as one run.
+  [[nodiscard]] bool is_linear(std::size_t width, RowMode mode) const {
+    const Movement& m = moved_.movement;
+    const bool neighbours = m.run().step == 1 && std::abs(m.run().in_stride) == 1;
+    return m.packed == 0 && m.run().size >= elements(kLinearWidth) && moved_.elements / elements(kLinearWidth) < kMost32 &&
+           (width < kLinearWidth || (mode == RowMode::elements && neighbours));
+  }
+  [[nodiscard]] LinearMode linear_mode() const {
+    const MoveAxis& run = moved_.movement.run();
+    if (run.step == 2) return LinearMode::spread;
+    if (run.step != 1) return LinearMode::elements;
+    if (run.in_stride == 1) return LinearMode::forward;
+    return run.in_stride == -1 ? LinearMode::backward : LinearMode::apart;
   }
 
   // The widest vectors that every row of the output is made of.
@@ -173,6 +201,7 @@ class Rows {
 
   Moved moved_;
   RowMove move_;
+  LinearMove linear_;
 };
 
 constexpr Implementation<SlicePlan> kSlice[] = {

@@ -20,6 +20,7 @@ struct MovedAxis {
   using Signed = std::make_signed_t<Unsigned>;
   Divisor<Unsigned> size{}, step{};
   Signed first = 0, count = 1;
+  bool is_whole = true;  // every position is taken
   std::int64_t out_stride = 1, in_stride = 1;
 
   // The k of a position, -1 where it is zero; by the distance from `first`.
@@ -31,6 +32,11 @@ struct MovedAxis {
   }
   // Moves both offsets to a position; false where it is zero.
   [[nodiscard]] constexpr bool move(Unsigned position, std::int64_t& out, std::int64_t& in) const {
+    if (is_whole) {
+      out += static_cast<std::int64_t>(position) * out_stride;
+      in += static_cast<std::int64_t>(position) * in_stride;
+      return true;
+    }
     const Signed k = taken(static_cast<Signed>(position) - first);
     out += static_cast<std::int64_t>(position) * out_stride;
     in += k * in_stride;
@@ -70,5 +76,28 @@ enum class RowMode {
 };
 cudaError_t move_rows(std::size_t element_size, std::size_t width, RowMode mode, const void* in, void* out,
                       const RowMove& move, cudaStream_t stream);
+
+// The output is one run without gaps, whose rows end anywhere within vectors: each thread makes a vector, of one row or,
+// where one ends, of two. `before` elements of the first vector lie before the output.
+inline constexpr std::size_t kLinearWidth = 16;  // bytes of a vector
+struct LinearMove {
+  std::int64_t elements = 0, before = 0;
+  std::int32_t row = 1;            // elements of one, at least those of a vector
+  Divisor<std::uint32_t> rows_32{};
+  Divisor<std::uint64_t> rows_64{};  // by that, for outputs that 32 bits count, and for all
+  MovedAxis<std::uint32_t> run{};  // its in_stride is of 32 bits
+  int outer = 0;                   // axes outside of the row; the innermost first
+  MovedAxis<std::uint32_t> axes[kMaxRank];
+};
+// What a row takes of the input.
+enum class LinearMode {
+  forward,   // neighbours
+  backward,  // the same, backwards
+  apart,     // elements in_stride apart
+  spread,    // the same, with a zero behind each
+  elements,  // with more zeros
+};
+cudaError_t move_linear(std::size_t element_size, LinearMode mode, const void* in, void* out, const LinearMove& move,
+                        cudaStream_t stream);
 
 }  // namespace bp::cuda
