@@ -18,7 +18,7 @@ class Peers;
 // ---- What is timed ---------------------------------------------------------------------------------------
 
 // A problem to time. Groups: "cpu" and "cuda" are the tables of each device's issue, "large" those that 32 bits cannot
-// count, "network" the shapes of real networks.
+// count, "odd" rows of odd lengths, "network" the shapes of real networks.
 struct Workload {
   std::string group;
   tools::Problem problem;

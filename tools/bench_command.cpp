@@ -67,8 +67,8 @@ std::vector<Problem> selected(const BenchArguments& a) {
       if ((group == "all" || w.group == group) && (!kind || w.problem.kind == *kind)) problems.push_back(w.problem);
     }
     if (problems.empty()) {
-      throw UsageError(fmt::format("--group: '{}' has no workload{}, expected cpu, cuda, large, odd, network or all", group,
-                                   of_operator));
+      throw UsageError(fmt::format("--group: '{}' has no workload{}, expected cpu, cuda, large, odd, network or all",
+                                   group, of_operator));
     }
     return problems;
   }
@@ -360,7 +360,9 @@ void add_bench(CLI::App& app, Command& chosen) {
   const auto a = std::make_shared<BenchArguments>();
   command->add_option("what", a->words, "an operator, and names of workloads or problems (default: the group)")
       ->type_name("[OP] [NAME]");
-  command->add_option("--group", a->group, "which workloads: cpu, cuda, large, odd, network or all (default: the device's)")
+  command
+      ->add_option("--group", a->group,
+                   "which workloads: cpu, cuda, large, odd, network or all (default: the device's)")
       ->type_name("NAME");
   command->add_option("--dtype", a->dtypes, "data types (default f32)")->type_name("T,T,...");
   command->add_option("--layout", a->layout, "memory order where there are channels (default both)")

@@ -90,8 +90,8 @@ cudaError_t gather_lines(const LinePool& pool, const ConstPoolView& winners, con
       return status;
   }
   return with_type(pool.dtype, [&]<class T>() {
-    return launch(stream, pool.threads, found != nullptr ? gather<T, true> : gather<T, false>, pool,
-                  typed<const T>(dy), typed<const std::uint8_t>(winners), typed<T>(dx), found);
+    return launch(stream, pool.threads, found != nullptr ? gather<T, true> : gather<T, false>, pool, typed<const T>(dy),
+                  typed<const std::uint8_t>(winners), typed<T>(dx), found);
   });
 }
 

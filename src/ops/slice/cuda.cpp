@@ -151,7 +151,8 @@ class Rows {
   [[nodiscard]] bool is_linear(std::size_t width, RowMode mode) const {
     const Movement& m = moved_.movement;
     const bool neighbours = m.run().step == 1 && std::abs(m.run().in_stride) == 1;
-    return m.packed == 0 && m.run().size >= elements(kLinearWidth) && moved_.elements / elements(kLinearWidth) < kMost32 &&
+    return m.packed == 0 && m.run().size >= elements(kLinearWidth) &&
+           moved_.elements / elements(kLinearWidth) < kMost32 &&
            (width < kLinearWidth || (mode == RowMode::elements && neighbours));
   }
   [[nodiscard]] LinearMode linear_mode() const {

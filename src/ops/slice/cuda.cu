@@ -259,8 +259,8 @@ __device__ Elements<T, kLinearWidth> vector_of_row(const LinearMove& move, std::
   return result;
 }
 
-// A vector for each thread. Those of two rows are left to a few threads of the block: one in a warp would keep all others
-// waiting. kNarrow: 32 bits count the elements.
+// A vector for each thread. Those of two rows are left to a few threads of the block: one in a warp would keep all
+// others waiting. kNarrow: 32 bits count the elements.
 template <class T, LinearMode kMode, bool kNarrow>
 __global__ void __launch_bounds__(kThreads)
     move_run(const __grid_constant__ LinearMove move, const T* __restrict__ in, T* __restrict__ out) {

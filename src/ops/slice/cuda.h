@@ -77,16 +77,16 @@ enum class RowMode {
 cudaError_t move_rows(std::size_t element_size, std::size_t width, RowMode mode, const void* in, void* out,
                       const RowMove& move, cudaStream_t stream);
 
-// The output is one run without gaps, whose rows end anywhere within vectors: each thread makes a vector, of one row or,
-// where one ends, of two. `before` elements of the first vector lie before the output.
+// The output is one run without gaps, whose rows end anywhere within vectors: each thread makes a vector, of one row
+// or, where one ends, of two. `before` elements of the first vector lie before the output.
 inline constexpr std::size_t kLinearWidth = 16;  // bytes of a vector
 struct LinearMove {
   std::int64_t elements = 0, before = 0;
-  std::int32_t row = 1;            // elements of one, at least those of a vector
+  std::int32_t row = 1;  // elements of one, at least those of a vector
   Divisor<std::uint32_t> rows_32{};
   Divisor<std::uint64_t> rows_64{};  // by that, for outputs that 32 bits count, and for all
-  MovedAxis<std::uint32_t> run{};  // its in_stride is of 32 bits
-  int outer = 0;                   // axes outside of the row; the innermost first
+  MovedAxis<std::uint32_t> run{};    // its in_stride is of 32 bits
+  int outer = 0;                     // axes outside of the row; the innermost first
   MovedAxis<std::uint32_t> axes[kMaxRank];
 };
 // What a row takes of the input.
