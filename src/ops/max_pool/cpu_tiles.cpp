@@ -16,6 +16,7 @@ constexpr std::int64_t kMostLanes = 16;        // of a vector; channels innermos
 constexpr std::int64_t kLongestRow = 1 << 15;  // elements
 constexpr std::int64_t kMostDilation = 8;      // so many rows more wait in scratch memory
 constexpr std::int64_t kWidestTurned = 32;     // columns; wider rows fill vectors by themselves
+constexpr std::int64_t kWidestByTwo = 24;      // the same with a stride of 2, and half as many windows
 constexpr std::int64_t kLargestTurned = 4096;  // elements of a plane: 16 of them fit the second cache
 constexpr std::int64_t kMostSlack = 64;        // lanes of a scratch row that belong to nobody
 constexpr std::int64_t kBlockBytes = 8192;     // of what an item writes, about: it fits the nearest cache
@@ -138,9 +139,10 @@ std::string refuse_turned(const MaxPoolGradPlan& plan) {
   const bool recomputes = plan.recomputes();
   if (g.channels % kTurnedBlock != 0)
     return fmt::format("{} channels, expected a multiple of {}", g.channels, kTurnedBlock);
-  if (g.axes[2].stride != 1) return "windows of stride 2 are faster where they lie";
-  if (g.axes[2].input > kWidestTurned)
-    return fmt::format("planes are {} wide, expected at most {}", g.axes[2].input, kWidestTurned);
+  const std::int64_t widest = g.axes[2].stride == 1 ? kWidestTurned : kWidestByTwo;
+  if (g.axes[2].input > widest)
+    return fmt::format("planes are {} wide, expected at most {} with a stride of {}", g.axes[2].input, widest,
+                       g.axes[2].stride);
   if (plane_size(plan.dx) > kLargestTurned)
     return fmt::format("planes have {} elements, expected at most {}", plane_size(plan.dx), kLargestTurned);
   for (const Tensor* tensor : {&plan.dx, &plan.dy, recomputes ? &plan.x : &plan.dy}) {

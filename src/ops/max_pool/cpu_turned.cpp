@@ -318,7 +318,7 @@ class TurnedPlanes {
       const PoolTurned& t = planes_.t_;
       const PoolAxis &h = t.g.axes[1], &w = t.g.axes[2];
       // As many rows of windows as a tile has may be sought beyond those that are asked for.
-      const std::int64_t sought = windows_end + (tile_height(h.stride) + h.window) * h.dilation;
+      const std::int64_t sought = (windows_end + tile_height(h.stride) * h.dilation) * h.stride + h.window * h.dilation;
       turn_in_to(std::min(sought, h.input) * w.input, std::clamp<std::int64_t>(windows_end, 0, h.output) * w.output);
     }
     void after(std::int64_t end_row) override { turn_out_to(end_row * planes_.t_.g.axes[2].input); }
