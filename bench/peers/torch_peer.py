@@ -346,7 +346,8 @@ class Task:
         output = self.outputs[which]
         last = self.last[0] if isinstance(self.last, (tuple, list)) else self.last
         if isinstance(last, torch.Tensor) and last.data_ptr() != output.data_ptr():
-            output.copy_(last)  # from the device, or from a way that cannot be told where to write
+            # From the device, or from a way that cannot be told where to write; 1-D may be 2-D of height 1 there.
+            output.copy_(last.reshape(output.shape))
 
 
 def answer(line, state, operators, mode):

@@ -23,6 +23,7 @@ constexpr Implementation<MaxPoolPlan> kMaxPoolCpu[] = {
     {"reference", accept_all<MaxPoolPlan>, PlainKernel<MaxPoolPlan, reference::max_pool>::make},
 };
 constexpr Implementation<MaxPoolGradPlan> kMaxPoolGradCpu[] = {
+    {"scatter", cpu::refuse_scatter, cpu::make_max_pool_grad_scatter},
     {"turned", cpu::refuse_turned, cpu::make_max_pool_grad_turned},
     {"packed", cpu::refuse_packed, cpu::make_max_pool_grad_packed},
     {"tiles", cpu::refuse_tiles, cpu::make_max_pool_grad_tiles},

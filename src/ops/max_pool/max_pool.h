@@ -113,11 +113,14 @@ namespace cpu {
 std::string refuse_pool(const PoolGeometry& geometry);
 std::string refuse_tiles(const MaxPoolPlan& plan);
 std::string refuse_tiles(const MaxPoolGradPlan& plan);
+std::string refuse_scatter(const MaxPoolGradPlan& plan);
 std::string refuse_turned(const MaxPoolGradPlan& plan);
 std::string refuse_packed(const MaxPoolPlan& plan);
 std::string refuse_packed(const MaxPoolGradPlan& plan);
 std::unique_ptr<Kernel> make_max_pool_tiles(std::shared_ptr<const MaxPoolPlan> plan, const Settings& settings);
 std::unique_ptr<Kernel> make_max_pool_grad_tiles(std::shared_ptr<const MaxPoolGradPlan> plan, const Settings& settings);
+std::unique_ptr<Kernel> make_max_pool_grad_scatter(std::shared_ptr<const MaxPoolGradPlan> plan,
+                                                   const Settings& settings);
 std::unique_ptr<Kernel> make_max_pool_grad_turned(std::shared_ptr<const MaxPoolGradPlan> plan,
                                                   const Settings& settings);
 std::unique_ptr<Kernel> make_max_pool_packed(std::shared_ptr<const MaxPoolPlan> plan, const Settings& settings);
