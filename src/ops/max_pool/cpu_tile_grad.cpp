@@ -199,11 +199,13 @@ class GradTiles {
            row + (count - 1) * step + layout_.right <= tensor.end;
   }
 
-  // Whether that may be done with the winners: what stands beyond is not taken for theirs, or is marked.
+  // Whether that may be done with the winners.
   [[nodiscard]] bool is_in_place(std::int64_t first, std::int64_t count) const {
-    if (group_.window < 0 || !is_readable(t_.stored.tensor, first, count)) return false;
-    return kStride == 1 || planes_end_beyond_x_ ||
-           (rows_end_beyond_x_ && first >= 0 && first + count <= axis_h().output);
+    return group_.window >= 0 && is_readable(t_.stored.tensor, first, count);
+  }
+  // Whether what stands beyond the ends of such rows may be taken for their windows: then it is marked.
+  [[nodiscard]] bool has_others(std::int64_t first, std::int64_t count) const {
+    return !planes_end_beyond_x_ && !(rows_end_beyond_x_ && first >= 0 && first + count <= axis_h().output);
   }
 
   // `count` rows of windows from row `first` on, checked.
@@ -222,7 +224,7 @@ class GradTiles {
     if (const PoolTensor& stored = t_.stored.tensor; reads_in_place_ && is_in_place(first, count)) {
       windows.winners_step = stored.view.strides[3];
       windows.winners = stored_.bytes() + plane_of(stored) + first * windows.winners_step;
-      windows.has_others = !planes_end_beyond_x_;
+      windows.has_others = has_others(first, count);
       if (checked_ = std::max(checked_, first); checked_ < end) {
         stored_.check({n_, c_, group_.window, checked_, 0, axis_w().output}, end - checked_,
                       windows.winners + (checked_ - first) * windows.winners_step, windows.winners_step);
@@ -303,7 +305,7 @@ class GradTiles {
   // What may not be taken for a window.
   struct Marks {
     const std::uint8_t* outside;    // of a row: 0 for a window, all ones elsewhere
-    std::int64_t clear, clear_end;  // lanes of dx that no window beyond the ends of rows reaches
+    std::int64_t clear, clear_end;  // vectors of windows from there on, and up to there, reach none of those
     unsigned rows;                  // bit k: row k that the tile reads is one of the plane
   };
   static constexpr unsigned kAllRows = (1u << kRows) - 1;
@@ -511,7 +513,7 @@ class GradTiles {
   static HWY_INLINE unsigned rows_there(const Rows& rows, std::int64_t first) {
     unsigned there = 0;
     for (int k = 0; k < kRows; ++k) {
-      const std::int64_t o = rows.window + first + k * rows.dilation;
+      const std::int64_t o = rows.window + first / kStride + k * rows.dilation;
       there |= (o >= 0 && o < rows.windows ? 1u : 0u) << k;
     }
     return there;
@@ -540,6 +542,19 @@ class GradTiles {
     }
   }
 
+  // With stride 2: those of the windows from lane i on. Only where these reach beyond the ends of rows, they are
+  // marked.
+  template <Way kWay, bool kPlanar, bool kMarks, int kPhase>
+  static HWY_INLINE void put_pair_of_vectors(const Sources& sources, const Marks& marks, const Targets& targets,
+                                             std::int64_t i, std::int64_t at) {
+    const TileLanes d;
+    if constexpr (kMarks) {
+      if (marks.rows != kAllRows || i < marks.clear || i + lanes(d) > marks.clear_end)
+        return put_rows<kWay, kPlanar, true, kPhase>(d, sources, marks, targets, i, at);
+    }
+    put_rows<kWay, kPlanar, false, kPhase>(d, sources, marks, targets, i, at);
+  }
+
   template <Way kWay, bool kMarks, int kPhase>
   static HWY_INLINE void make_tile(const Sources& sources, const Marks& marks, const Targets& targets) {
     const TileLanes d;
@@ -548,26 +563,35 @@ class GradTiles {
     } else if (targets.unit == 1) {
       for (std::int64_t at = 0, i = 0; at < targets.end; at += 2 * lanes(d), i += lanes(d)) {
         if constexpr (kAsksForX) ask_for_x(targets, at, 2 * lanes(d));
-        put_rows<kWay, true, kMarks, kPhase>(d, sources, marks, targets, i, at);
+        put_pair_of_vectors<kWay, true, kMarks, kPhase>(sources, marks, targets, i, at);
       }
     } else {
       for (std::int64_t column = 0, i = 0; column < targets.end; column += 2 * targets.unit) {
         for (std::int64_t c = 0; c < targets.unit; c += lanes(d), i += lanes(d)) {
-          put_rows<kWay, false, kMarks, kPhase>(d, sources, marks, targets, i, column + c);
+          put_pair_of_vectors<kWay, false, kMarks, kPhase>(sources, marks, targets, i, column + c);
         }
       }
     }
   }
 
   template <Way kWay>
-  void make_rows(const Rows& rows, [[maybe_unused]] bool has_others) const {
+  void make_rows(const Rows& rows, bool has_others) const {
     if constexpr (kWindow == 3 && kStride == 2) {
-      if (axis_w().start_padding % 2 != 0) return make_rows<kWay, false, 1>(rows);
+      if (axis_w().start_padding % 2 != 0) return make_rows<kWay, 1>(rows, has_others);
     }
-    if constexpr (kStride == 1) {
-      if (has_others) return make_rows<kWay, true, 0>(rows);
-    }
-    make_rows<kWay, false, 0>(rows);
+    make_rows<kWay, 0>(rows, has_others);
+  }
+  template <Way kWay, int kPhase>
+  void make_rows(const Rows& rows, bool has_others) const {
+    if (has_others) return make_rows<kWay, true, kPhase>(rows);
+    make_rows<kWay, false, kPhase>(rows);
+  }
+
+  // Vectors of windows, as lanes of a row, that with their shifts stay within it.
+  [[nodiscard]] std::int64_t clear_begin() const { return -kFirstShift * axis_w().dilation * t_.unit; }
+  [[nodiscard]] std::int64_t clear_end() const {
+    constexpr std::int64_t kLastShift = kStride == 1 ? 0 : kFirstShift + kShifts - 1;
+    return (axis_w().output - kLastShift) * t_.unit;
   }
 
   // Rows [row, row + count) of every plane.
@@ -575,35 +599,33 @@ class GradTiles {
                   std::int64_t dilation) {
     const std::int64_t at = axis_w().start_padding / kStride * t_.unit, width = axis_w().input * t_.unit;
     const Dims& s = t_.dx.view.strides;
-    Rows rows{.sources = {.winners = windows.winners + at,
-                          .dy = windows.dy + at,
-                          .winners_row = windows.winners_step,
-                          .dy_row = windows.dy_step,
-                          .winners_step = dilation * windows.winners_step,
-                          .dy_step = dilation * windows.dy_step,
-                          .step = axis_w().dilation * t_.unit,
-                          .tap = 0,
-                          .ahead = t_.unit == 1    ? kWindowsAhead
-                                   : t_.past_cache ? kWindowsAhead / 2
-                                                   : 0},
-              .marks = {.outside = outside_ + at,
-                        .clear = ((kWindow - 1) * axis_w().dilation - axis_w().start_padding) * t_.unit,
-                        .clear_end = (axis_w().output - axis_w().start_padding) * t_.unit,
-                        .rows = 0},
-              .row = row,
-              .rows = count,
-              .end = end,
-              .dilation = dilation,
-              .window = windows.first,
-              .windows = axis_h().output,
-              .dx = nullptr,
-              .block = nullptr,
-              .dx_step = s[3],
-              .block_step = width,
-              .unit = t_.unit,
-              .trash = trash_,
-              .way = way_,
-              .next_x = next_x_};
+    Rows rows{
+        .sources = {.winners = windows.winners + at,
+                    .dy = windows.dy + at,
+                    .winners_row = windows.winners_step,
+                    .dy_row = windows.dy_step,
+                    .winners_step = dilation * windows.winners_step,
+                    .dy_step = dilation * windows.dy_step,
+                    .step = axis_w().dilation * t_.unit,
+                    .tap = 0,
+                    .ahead = t_.unit == 1    ? kWindowsAhead
+                             : t_.past_cache ? kWindowsAhead / 2
+                                             : 0},
+        .marks = {.outside = outside_ + at, .clear = clear_begin() - at, .clear_end = clear_end() - at, .rows = 0},
+        .row = row,
+        .rows = count,
+        .end = end,
+        .dilation = dilation,
+        .window = windows.first,
+        .windows = axis_h().output,
+        .dx = nullptr,
+        .block = nullptr,
+        .dx_step = s[3],
+        .block_step = width,
+        .unit = t_.unit,
+        .trash = trash_,
+        .way = way_,
+        .next_x = next_x_};
     for (std::int64_t plane = 0; plane < group_.count; ++plane) {
       rows.sources.tap = static_cast<int>((group_.tap + plane) * kWindow * kWindow);
       rows.dx = dx_plane_ + plane * s[2];
