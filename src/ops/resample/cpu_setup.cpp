@@ -175,8 +175,10 @@ void Rows<A>::set_walk(const Tensor& input, const Tensor& output, std::span<cons
     take_inner();
   } else {
     const SumAxis<A>& last = level[at(levels - 1)];
-    const std::int64_t reach = last.out > 1 ? std::abs(last.out_stride) : std::abs(last.in_stride);
-    if (rest.run() == 1 || std::abs(rest.run_stride(0)) <= reach) take_inner();
+    // By the tensor in which the level has a stride.
+    const bool by_out = last.out > 1;
+    const std::int64_t reach = std::abs(by_out ? last.out_stride : last.in_stride);
+    if (rest.run() == 1 || std::abs(rest.run_stride(by_out ? 0 : 1)) <= reach) take_inner();
   }
   // Long runs are rows by themselves, whatever lies outside of them.
   constexpr std::int64_t kRowOfItsOwn = 1024, kOnlyLevel = 64;
