@@ -458,7 +458,7 @@ TEST_F(CliErrorsTest, CheckRefusesProblemsThatTheOperatorForbids) {
 TEST_F(CliErrorsTest, BenchRefusesWhatItDoesNotHave) {
   refuse_all({{"bench nosuch", "'nosuch' is no workload and no named problem (backpass list workloads, "},
               {"bench relu relu_grad", "'relu_grad' is no workload and no named problem of relu (backpass list "},
-              {"bench --group nosuch", "--group: 'nosuch' has no workload, expected cpu, cuda, large, network or all"},
+              {"bench --group nosuch", "--group: 'nosuch' has no workload, expected cpu, cuda, large, odd, network or all"},
               {"bench convert-winners", "--group: 'cpu' has no workload of convert-winners, expected cpu, cuda"},
               {"bench relu --dtype f99", "--dtype: 'f99' is no data type"},
               {"bench relu --dtype u8,u16", "--dtype: is u8,u16, which none of these workloads takes on cpu"},
