@@ -456,15 +456,16 @@ TEST_F(CliErrorsTest, CheckRefusesProblemsThatTheOperatorForbids) {
 // ---- bench ---------------------------------------------------------------------------------------------
 
 TEST_F(CliErrorsTest, BenchRefusesWhatItDoesNotHave) {
-  refuse_all({{"bench nosuch", "'nosuch' is no workload and no named problem (backpass list workloads, "},
-              {"bench relu relu_grad", "'relu_grad' is no workload and no named problem of relu (backpass list "},
-              {"bench --group nosuch", "--group: 'nosuch' has no workload, expected cpu, cuda, large, odd, network or all"},
-              {"bench convert-winners", "--group: 'cpu' has no workload of convert-winners, expected cpu, cuda"},
-              {"bench relu --dtype f99", "--dtype: 'f99' is no data type"},
-              {"bench relu --dtype u8,u16", "--dtype: is u8,u16, which none of these workloads takes on cpu"},
-              {"bench relu --layout nwhc", "--layout: is 'nwhc', expected nchw|nhwc|both"},
-              {"bench relu --json nosuch/b.json", "nosuch/b.json: could not be written"},
-              {"bench nosuch --json new.json --plot new.svg", "'nosuch' is no workload"}});
+  refuse_all(
+      {{"bench nosuch", "'nosuch' is no workload and no named problem (backpass list workloads, "},
+       {"bench relu relu_grad", "'relu_grad' is no workload and no named problem of relu (backpass list "},
+       {"bench --group nosuch", "--group: 'nosuch' has no workload, expected cpu, cuda, large, odd, network or all"},
+       {"bench convert-winners", "--group: 'cpu' has no workload of convert-winners, expected cpu, cuda"},
+       {"bench relu --dtype f99", "--dtype: 'f99' is no data type"},
+       {"bench relu --dtype u8,u16", "--dtype: is u8,u16, which none of these workloads takes on cpu"},
+       {"bench relu --layout nwhc", "--layout: is 'nwhc', expected nchw|nhwc|both"},
+       {"bench relu --json nosuch/b.json", "nosuch/b.json: could not be written"},
+       {"bench nosuch --json new.json --plot new.svg", "'nosuch' is no workload"}});
   for (const std::string seconds : {"-1", "3601", "nan", "inf"})
     refuse("bench relu --seconds " + seconds, "--seconds: is " + seconds + ", expected 0 to 3600");
   refuse("bench relu --seconds 1,2", "--seconds: '1,2' is not a number");
