@@ -91,7 +91,7 @@ class Scatter {
     const A* dy;
     std::int64_t planes, pixels;
   };
-  Row import_row(std::int64_t od, std::int64_t oh) const {
+  [[nodiscard]] Row import_row(std::int64_t od, std::int64_t oh) const {
     const T* from = row_of(dy_data_, s_.dy, od, oh);
     const Dims& s = s_.dy.view.strides;
     if constexpr (kReadsInPlace) {
