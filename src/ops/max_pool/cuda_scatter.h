@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The gradient of max pooling by wide windows where channels are innermost, or, if windows are very wide, over planes,
-// as the host calls it. Types are f32, f16 and bf16, winners compact, in bytes; any windows along rows and columns, no depth axis.
+// as the host calls it. Types are f32, f16 and bf16, winners compact, in bytes; any windows along rows and columns, no
+// depth axis.
 #pragma once
 
 #include "core/dtype.h"
